@@ -1,0 +1,45 @@
+package v1alpha1
+
+// Annotations that people and tools set.
+const (
+	// AnnotationApprove on an UpdatePlan approves it. Its value is the plan's whole digest ("sha256:" and 64 lower-case
+	// hex digits), optionally followed by a blank and a reason. Prefixes and other digests are refused.
+	AnnotationApprove = "plangate.dev/approve"
+	// AnnotationReject on an UpdatePlan ends it for good. Its value is the plan's whole digest, optionally followed by a
+	// blank and a reason.
+	AnnotationReject = "plangate.dev/reject"
+	// AnnotationRequestPlan on a Stack asks for a new preview, and a new plan if there is something to change. Any value
+	// that differs from the last one is a new request; a time stamp is customary.
+	AnnotationRequestPlan = "plangate.dev/request-plan"
+)
+
+// Annotations and labels that the operator sets.
+const (
+	// AnnotationNeededAt on a Workspace is the time (RFC 3339) at which the operator last needed its pod. The pod is
+	// removed once this lies further back than the Workspace's idleTimeout.
+	AnnotationNeededAt = "plangate.dev/needed-at"
+
+	// LabelStack holds the name of the Stack that an object belongs to; names over 63 characters are shortened and end
+	// in a hash.
+	LabelStack = "plangate.dev/stack"
+	// LabelStackResourceVersion on an UpdatePlan holds spec.stackRef.resourceVersion.
+	LabelStackResourceVersion = "plangate.dev/stack-resource-version"
+	// LabelOperation on an UpdatePlan holds the id of the preview operation that made it.
+	LabelOperation = "plangate.dev/operation"
+	// LabelWorkspace on a Pod holds the name of the Workspace that it runs for.
+	LabelWorkspace = "plangate.dev/workspace"
+	// LabelComponent tells what a Secret or ConfigMap of the operator is: one of the Component constants.
+	LabelComponent = "plangate.dev/component"
+)
+
+// Values of LabelComponent.
+const (
+	ComponentPlanFile    = "plan-file"
+	ComponentPlanChanges = "plan-changes"
+	ComponentStackKey    = "stack-key"
+	ComponentOutputs     = "outputs"
+	ComponentTLS         = "workspace-tls"
+)
+
+// Finalizer keeps an object until no operation of its Stack runs any more.
+const Finalizer = "plangate.dev/operation"

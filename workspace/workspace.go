@@ -1,0 +1,179 @@
+// Package workspace and the packages below it are the hands: they get the source and run Pulumi, inside the workspace pod.
+//
+// This package itself holds the plain values that the operator and the agent in the pod exchange: an Operation that is
+// asked for and the Result that it came to. It must never import anything of Kubernetes, and nothing below it may talk to
+// the Kubernetes API: credentials reach an operation as values.
+package workspace
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// OperationType is what an operation does.
+type OperationType string
+
+// What an operation can do. The zero value is invalid.
+const (
+	// Preview runs `pulumi preview --save-plan` and changes nothing.
+	Preview OperationType = "Preview"
+	// Apply runs `pulumi up --plan` with its constrained preview.
+	Apply OperationType = "Apply"
+)
+
+// Operation is one run of Pulumi for one stack. Everything in it is used for that run alone.
+type Operation struct {
+	// ID names the operation. Starting an ID twice runs it once.
+	ID string `json:"id"`
+	// Type is what is done.
+	Type OperationType `json:"type"`
+	// PodUID is the UID of the pod that is meant; an agent in another pod refuses.
+	PodUID string `json:"podUID"`
+	// Stack is the Pulumi stack: "name", "project/name" or "organization/project/name".
+	Stack string `json:"stack"`
+	// Backend is the backend's URL. Empty: whatever Env says, or Pulumi Cloud.
+	Backend string `json:"backend,omitempty"`
+	// Source is where the program comes from.
+	Source Source `json:"source"`
+	// Config is laid over the committed configuration: key → any JSON value.
+	Config map[string]json.RawMessage `json:"config,omitempty"`
+	// SecretConfig is laid over it too, and encrypted: key → value. Never logged, never journaled.
+	SecretConfig map[string]string `json:"secretConfig,omitempty"`
+	// Env is the environment of Pulumi and the program, on top of the agent's own few variables. Never logged, never journaled.
+	Env map[string]string `json:"env,omitempty"`
+	// FallbackSalt is the "encryptionsalt" to use when neither the committed stack file nor the state has one.
+	FallbackSalt string `json:"fallbackSalt,omitempty"`
+	// Options are the flags of preview and apply.
+	Options Options `json:"options"`
+	// Expect is what an Apply requires to be unchanged. Required for Apply, ignored for Preview.
+	Expect *Facts `json:"expect,omitempty"`
+	// PlanDigest is "sha256:…" of Plan. Required for Apply.
+	PlanDigest string `json:"planDigest,omitempty"`
+	// Plan is the plan file that an Apply is constrained to. Streamed, never part of the JSON form.
+	Plan []byte `json:"-"`
+}
+
+// Source is a folder of a git repository at a commit.
+type Source struct {
+	// URL is the repository's URL.
+	URL string `json:"url"`
+	// Commit is the full commit id.
+	Commit string `json:"commit"`
+	// Ref is the reference that the commit was resolved from, a hint for fetching. Empty: none, fetch by commit id.
+	Ref string `json:"ref,omitempty"`
+	// Dir is the project's folder, relative to the root. Empty: the root.
+	Dir string `json:"dir,omitempty"`
+}
+
+// Options are flags that must be the same for a preview and the apply of its plan.
+type Options struct {
+	// Refresh reads the real resources first.
+	Refresh bool `json:"refresh,omitempty"`
+}
+
+// Facts are what an operation found when it started: the part of an approval's binding that only the pod can see.
+type Facts struct {
+	// Commit is the commit that was checked out.
+	Commit string `json:"commit"`
+	// Tree is the git tree id of the project's folder.
+	Tree string `json:"tree"`
+	// StateDigest is "sha256:…" of the state without time stamps and encryption noise; of a state without resources it is
+	// a fixed value.
+	StateDigest string `json:"stateDigest"`
+	// PulumiVersion is the CLI's version, "v3.276.0".
+	PulumiVersion string `json:"pulumiVersion"`
+}
+
+// Outcome is how an operation stands.
+type Outcome string
+
+// How an operation can stand. The zero value is invalid.
+const (
+	// Running: not ended yet.
+	Running Outcome = "Running"
+	// Succeeded: all was done. For a Preview, a plan was saved.
+	Succeeded Outcome = "Succeeded"
+	// Failed: Pulumi, git or the configuration failed; for an Apply, before anything was changed.
+	Failed Outcome = "Failed"
+	// Stale: an Apply found its expectations not met and did not run Pulumi's update. See Mismatches.
+	Stale Outcome = "Stale"
+	// Violated: an Apply met something that the plan does not allow, and nothing was changed.
+	Violated Outcome = "Violated"
+	// Partial: an Apply changed something and then failed or met something that the plan does not allow.
+	Partial Outcome = "Partial"
+	// Cancelled: it was asked to stop, and stopped in order. Steps tells whether something was changed.
+	Cancelled Outcome = "Cancelled"
+	// Interrupted: the process that ran it died. What was done is not known for sure.
+	Interrupted Outcome = "Interrupted"
+)
+
+// Result is how an operation ended, or how far it is.
+type Result struct {
+	// ID is the operation's.
+	ID string `json:"id"`
+	// Type is the operation's.
+	Type OperationType `json:"type"`
+	// Outcome is how it stands.
+	Outcome Outcome `json:"outcome"`
+	// Reason is a word for programs, for example "SourceUnavailable", "BackendUnavailable", "Locked", "ProgramFailed";
+	// empty after success.
+	Reason string `json:"reason,omitempty"`
+	// Message says it for people, secrets masked, at most 4096 bytes; empty after success.
+	Message string `json:"message,omitempty"`
+	// Facts are what was found at the start. Nil when it did not come so far.
+	Facts *Facts `json:"facts,omitempty"`
+	// Mismatches tell what had moved; only with Stale.
+	Mismatches []Mismatch `json:"mismatches,omitempty"`
+	// Violations are Pulumi's words for what the plan does not allow.
+	Violations []string `json:"violations,omitempty"`
+	// Steps counts the resource steps that were done, and those that were planned where that is known.
+	Steps Steps `json:"steps"`
+	// Salt is the "encryptionsalt" that the operation used. Empty: another secrets provider.
+	Salt string `json:"salt,omitempty"`
+	// Outputs are the stack's outputs after an Apply, by name: the JSON value, secrets in clear. Never logged, never journaled
+	// in clear: see SecretOutputs.
+	Outputs map[string]json.RawMessage `json:"outputs,omitempty"`
+	// SecretOutputs names the outputs that are secret.
+	SecretOutputs []string `json:"secretOutputs,omitempty"`
+	// Permalink is the update's address in Pulumi Cloud. Empty: none.
+	Permalink string `json:"permalink,omitempty"`
+	// LogTail is the end of Pulumi's output, secrets masked, at most 8192 bytes.
+	LogTail string `json:"logTail,omitempty"`
+	// StartedAt and EndedAt are in the pod's clock, UTC. EndedAt is zero while it runs, and when that is not known.
+	StartedAt time.Time `json:"startedAt"`
+	EndedAt   time.Time `json:"endedAt,omitzero"`
+	// Plan is the saved plan file of a Preview. Streamed, never part of the JSON form.
+	Plan []byte `json:"-"`
+	// Events are Pulumi's engine events, one JSON object a line (apitype.EngineEvent). Streamed, never part of the JSON form.
+	Events []byte `json:"-"`
+}
+
+// Steps counts resource steps.
+type Steps struct {
+	Done  int `json:"done"`
+	Total int `json:"total"`
+}
+
+// Mismatch is an expectation that was not met.
+type Mismatch struct {
+	// Field names a field of Facts: "stateDigest".
+	Field string `json:"field"`
+	// Was is what was expected, Is what was found.
+	Was string `json:"was"`
+	Is  string `json:"is"`
+	// Detail says more in words: which resource was changed, when it is known.
+	Detail string `json:"detail,omitempty"`
+}
+
+// Info tells about an agent.
+type Info struct {
+	// PodUID is the UID of the pod that it runs in.
+	PodUID string `json:"podUID"`
+	// Version is the agent's version.
+	Version string `json:"version"`
+	// PulumiVersion is the CLI's version. Empty: it cannot be run; PulumiError says why.
+	PulumiVersion string `json:"pulumiVersion,omitempty"`
+	PulumiError   string `json:"pulumiError,omitempty"`
+	// Current is the ID of the operation that runs. Empty: none.
+	Current string `json:"current,omitempty"`
+}
