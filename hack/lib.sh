@@ -33,7 +33,7 @@ need_linux_root() { # WHAT
 wait_until() { # SECONDS COMMAND...
   local deadline=$((SECONDS + $1))
   shift
-  until "$@" > /dev/null 2>&1; do
+  until ("$@") > /dev/null 2>&1; do # a subshell, for it may exit
     ((SECONDS < deadline)) || return 1
     sleep 0.1
   done

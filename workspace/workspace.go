@@ -41,6 +41,8 @@ type Operation struct {
 	SecretConfig map[string]string `json:"secretConfig,omitempty"`
 	// Env is the environment of Pulumi and the program, on top of the agent's own few variables. Never logged, never journaled.
 	Env map[string]string `json:"env,omitempty"`
+	// PlainEnv names the variables of Env whose values are not secret. All others are masked in everything that leaves.
+	PlainEnv []string `json:"plainEnv,omitempty"`
 	// FallbackSalt is the "encryptionsalt" to use when neither the committed stack file nor the state has one.
 	FallbackSalt string `json:"fallbackSalt,omitempty"`
 	// Options are the flags of preview and apply.
@@ -63,6 +65,19 @@ type Source struct {
 	Ref string `json:"ref,omitempty"`
 	// Dir is the project's folder, relative to the root. Empty: the root.
 	Dir string `json:"dir,omitempty"`
+	// Auth are the credentials for URL. Nil: none. Never logged, never journaled.
+	Auth *SourceAuth `json:"auth,omitempty"`
+}
+
+// SourceAuth are the credentials of a repository.
+type SourceAuth struct {
+	// Username and Password are for http and https. With a token as Password, an empty Username means "git".
+	Username string `json:"username,omitempty"`
+	Password string `json:"password,omitempty"`
+	// SSHPrivateKey is for ssh. A key with a passphrase cannot be used.
+	SSHPrivateKey string `json:"sshPrivateKey,omitempty"`
+	// KnownHosts are the lines of known_hosts to trust. Empty: the host's first key is trusted and remembered.
+	KnownHosts string `json:"knownHosts,omitempty"`
 }
 
 // Options are flags that must be the same for a preview and the apply of its plan.
@@ -133,6 +148,8 @@ type Result struct {
 	// Outputs are the stack's outputs after an Apply, by name: the JSON value, secrets in clear. Never logged, never journaled
 	// in clear: see SecretOutputs.
 	Outputs map[string]json.RawMessage `json:"outputs,omitempty"`
+	// OutputsLost says that the outputs of a successful Apply are not known any more, because the agent was restarted since.
+	OutputsLost bool `json:"outputsLost,omitempty"`
 	// SecretOutputs names the outputs that are secret.
 	SecretOutputs []string `json:"secretOutputs,omitempty"`
 	// Permalink is the update's address in Pulumi Cloud. Empty: none.

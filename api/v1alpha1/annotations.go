@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package v1alpha1
 
 // Annotations that people and tools set.
@@ -43,3 +46,6 @@ const (
 
 // Finalizer keeps an object until no operation of its Stack runs any more.
 const Finalizer = "plangate.dev/operation"
+
+// OutputsSecretName is the name of the Secret that holds a Stack's outputs whole.
+func OutputsSecretName(stack string) string { return stack + "-plangate-outputs" }

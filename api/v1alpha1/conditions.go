@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package v1alpha1
 
 // Conditions of a Stack, in the order of the path of a change.

@@ -1,7 +1,10 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package v1alpha1 holds the kinds of plangate.dev: what a person writes (Stack), what the operator asks to be approved
 // (UpdatePlan) and where Pulumi runs (Workspace).
 //
-// It holds data only: no behaviour beyond trivial accessors, no clients, nothing of controller-runtime, so that anybody
+// It holds data only: no behavior beyond trivial accessors, no clients, nothing of controller-runtime, so that anybody
 // can import it.
 //
 // +kubebuilder:object:generate=true

@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package v1alpha1
 
 import (
@@ -192,6 +195,11 @@ type StackStatus struct {
 	// +kubebuilder:validation:MaxLength=12
 	ShortRevision string `json:"shortRevision,omitempty"`
 
+	// configDigest is the digest of the configuration, environment and options that were last resolved. Absent: none yet.
+	// +optional
+	// +kubebuilder:validation:MaxLength=71
+	ConfigDigest string `json:"configDigest,omitempty"`
+
 	// planSequence is the number of the last plan that was made. Absent: none yet.
 	// +optional
 	PlanSequence int64 `json:"planSequence,omitempty"`
@@ -271,7 +279,7 @@ type PreviewStatus struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=71
 	InputsDigest string `json:"inputsDigest"`
-	// basis is the digest of configuration, environment and options alone.
+	// configDigest is the digest of configuration, environment and options alone.
 	// +optional
 	// +kubebuilder:validation:MaxLength=71
 	ConfigDigest string `json:"configDigest,omitempty"`

@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package v1alpha1
 
 import (
@@ -270,7 +273,7 @@ type ResourceChange struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=50
 	Properties []PropertyChange `json:"properties,omitempty"`
-	// morePropertes counts changed properties beyond those listed. Absent: 0.
+	// moreProperties counts changed properties beyond those listed. Absent: 0.
 	// +optional
 	MoreProperties int32 `json:"moreProperties,omitempty"`
 	// unbound names the inputs that were not known at preview: any value passes for them. Absent: none.

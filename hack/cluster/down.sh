@@ -33,16 +33,19 @@ end_processes() {
 }
 
 remove_network() {
+  [ -e "$STATE_DIR/network.made" ] || return 0
   ip link del "$CLUSTER" 2> /dev/null || true # takes the routes along
   ip netns del "$CLUSTER" 2> /dev/null || true
 }
 
 remove_cgroups() {
+  [ -e "$STATE_DIR/node.pid" ] || return 0
   wait_until 10 try_remove_cgroups || say "some cgroups named kubepods could not be removed"
 }
 
 # The last processes of a cgroup can take a moment to be gone.
 try_remove_cgroups() {
+  [ -e "$STATE_DIR/node.pid" ] || return 0
   find /sys/fs/cgroup -depth -type d -path '*/kubepods*' -exec rmdir {} + || true
   [ -z "$(find /sys/fs/cgroup -maxdepth 3 -type d -name kubepods)" ]
 }

@@ -19,9 +19,10 @@ CONTAINERD_SOCKET=/run/containerd/containerd.sock # within the node's mount name
 # The kubelet sets these for the whole machine; cluster-down puts them back.
 HOST_SYSCTLS=(vm.overcommit_memory vm.panic_on_oom kernel.panic kernel.panic_on_oops kernel.keys.root_maxkeys kernel.keys.root_maxbytes)
 
-# The kubelet's and the host path provisioner's fixed folders. Within the node's
-# mount namespace they are folders of STATE_DIR; on the host only empty mount points.
-MOUNT_POINTS=(/var/lib/kubelet /var/log/pods /var/log/containers /tmp/hostpath_pv)
+# Fixed folders of the kubelet, of CNI and of the host path provisioner. Within the
+# node's mount namespace they are folders of STATE_DIR, on the host only empty
+# mount points.
+MOUNT_POINTS=(/var/lib/kubelet /var/lib/cni /var/log/pods /var/log/containers /tmp/hostpath_pv)
 
 # The process outside of the namespaces whose end ends them; empty if it is not
 # running. The command line is compared, since process ids are used again.
@@ -29,7 +30,7 @@ node_parent() {
   local pid
   [ -r "$STATE_DIR/node.pid" ] || return 0
   pid=$(cat "$STATE_DIR/node.pid")
-  if tr '\0' ' ' < "/proc/$pid/cmdline" 2> /dev/null | grep -q 'unshare .*cluster/node\.sh'; then
+  if { tr '\0' ' ' < "/proc/$pid/cmdline"; } 2> /dev/null | grep -q 'unshare .*cluster/node\.sh'; then
     echo "$pid"
   fi
 }

@@ -25,7 +25,7 @@ main() {
   wait_until 120 test -e "$STATE_DIR/images-loaded" || die "the node's images were not loaded"
   start kubelet kubelet --config "$STATE_DIR/etc/kubelet.yaml" --kubeconfig "$PKI_DIR/kubelet.kubeconfig" \
     --hostname-override "$NODE" --node-ip "$NODE_IP" --root-dir /var/lib/kubelet --v 2
-  cluster_kubectl apply -f "$here/manifests" > "$LOG_DIR/apply.log" 2>&1
+  wait_until 60 cluster_kubectl apply -f "$here/manifests" || die "the API server does not take the manifests of DNS and storage"
   wait_until 120 node_ready || die "the node is not ready"
   milestone "node ready"
   wait_until 60 cluster_kubectl -n default get serviceaccount default || die "no default service account" # the first pod needs it
@@ -39,13 +39,13 @@ main() {
 # A private /run keeps sockets, namespaces and locks; it is gone with the node.
 make_mounts() {
   mount -t tmpfs tmpfs /run
-  mkdir -p /run/containerd "$STATE_DIR"/{etc/cni,etcd,containerd,kubelet,pods,containers,volumes}
-  chmod 755 "$STATE_DIR/volumes"
-  mount --bind "$STATE_DIR/kubelet" /var/lib/kubelet
+  mkdir -p /run/containerd "$STATE_DIR"/{etc/cni,etcd,containerd,volume-plugins}
+  local path
+  for path in "${MOUNT_POINTS[@]}"; do
+    mkdir -p "$STATE_DIR/mounts$path"
+    mount --bind "$STATE_DIR/mounts$path" "$path"
+  done
   mount --make-rshared /var/lib/kubelet # volumes that the kubelet mounts must show in pods
-  mount --bind "$STATE_DIR/pods" /var/log/pods
-  mount --bind "$STATE_DIR/containers" /var/log/containers
-  mount --bind "$STATE_DIR/volumes" /tmp/hostpath_pv
   echo 1 > /proc/sys/net/ipv4/ip_forward # of this network namespace
 }
 

@@ -19,7 +19,7 @@ if [ "$status" = 0 ]; then
   cluster_kubectl get nodes -o wide
   cluster_kubectl get pods -A
 fi
-printf '\nimages         %s\n' "$(ls "$STATE_DIR/images" 2> /dev/null | tr '\n' ' ')"
+printf '\nimages         %s\n' "$(find "$STATE_DIR/images" -type f -printf '%f ' 2> /dev/null)"
 printf 'logs           %s\n' "$LOG_DIR"
 printf 'kubeconfig     export KUBECONFIG=%s\n' "$CLUSTER_KUBECONFIG"
 exit "$status"

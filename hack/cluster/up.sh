@@ -58,6 +58,7 @@ make_network() {
   for cidr in "$POD_CIDR" "$SVC_CIDR" "$HOST_IP/30"; do
     [ -z "$(ip route show root "$cidr")" ] || die "the host already has a route in $cidr, which the cluster needs"
   done
+  touch "$STATE_DIR/network.made" # from here on it is ours to remove
   ip netns add "$CLUSTER"
   ip link add "$CLUSTER" type veth peer name eth0 netns "$CLUSTER"
   ip addr add "$HOST_IP/30" dev "$CLUSTER"

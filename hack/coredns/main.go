@@ -1,4 +1,7 @@
-// CoreDNS with only the plugins that the test cluster needs; the stock build
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command coredns is CoreDNS with only the plugins that the test cluster needs; the stock build
 // also links the SDKs of three clouds.
 package main
 

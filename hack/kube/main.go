@@ -1,4 +1,7 @@
-// One binary with the real upstream entry points of etcd and every Kubernetes
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command kubernetes is one binary with the real upstream entry points of etcd and every Kubernetes
 // component, so that their common half is linked once. The name it is called
 // by (a symlink), or else its first argument, says which one it is.
 package main
@@ -57,7 +60,7 @@ func main() {
 
 func kubectl() int {
 	// An unreadable verbosity is reported by the command's own flag parsing.
-	_ = logs.GlogSetter(cmd.GetLogVerbosity(os.Args))
+	_, _ = logs.GlogSetter(cmd.GetLogVerbosity(os.Args))
 	if err := cli.RunNoErrOutput(cmd.NewDefaultKubectlCommand()); err != nil {
 		util.CheckErr(err)
 	}

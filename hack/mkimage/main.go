@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command mkimage writes a container image as a tar file that `ctr images
 // import` and `docker load` read. It needs no container engine, no registry and
 // no base image. Layers stay uncompressed: nothing travels, and the import is

@@ -11,7 +11,8 @@ build() {
   local root=$1/.root mirror
   mirror=$(debian_mirror)
   [ -n "$mirror" ] || die "found no Debian mirror in /etc/apt/sources.list or sources.list.d"
-  if ! debootstrap --variant=minbase --include=git,ca-certificates,openssh-client \
+  # What it mounts goes with its namespace, even if it is killed.
+  if ! unshare --mount debootstrap --variant=minbase --include=git,ca-certificates,openssh-client \
     "$DEBIAN_SUITE" "$root" "$mirror" > "$1/debootstrap.log" 2>&1; then
     tail -20 "$1/debootstrap.log"
     return 1

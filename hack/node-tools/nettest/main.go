@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command nettest is what the cluster's self-check runs in pods. It needs no
 // libc and no shell.
 //
@@ -6,10 +9,13 @@
 //	nettest write FILE TEXT   write a file
 //	nettest cat FILE          print a file
 //	nettest id                print uid and gid
+//	nettest exit CODE         end with this code
+//	nettest allocate MIB      use that much memory, then end
 //	nettest apiserver PATH    GET from the API server as the pod's service account
 package main
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -19,13 +25,14 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 	"time"
 )
 
 const serviceAccount = "/var/run/secrets/kubernetes.io/serviceaccount/"
 
-var errUsage = errors.New("usage: nettest serve ADDR | get URL | write FILE TEXT | cat FILE | id | apiserver PATH")
+var errUsage = errors.New("usage: nettest serve ADDR | get URL | write FILE TEXT | cat FILE | id | exit CODE | allocate MIB | apiserver PATH")
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
@@ -59,10 +66,32 @@ func run(args []string) error {
 	case command == "id":
 		fmt.Printf("uid=%d gid=%d\n", os.Getuid(), os.Getgid())
 		return nil
+	case command == "exit" && len(rest) == 1:
+		code, err := strconv.Atoi(rest[0])
+		if err == nil {
+			os.Exit(code)
+		}
+		return err
+	case command == "allocate" && len(rest) == 1:
+		return allocate(rest[0])
 	case command == "apiserver" && len(rest) == 1:
 		return apiserver(rest[0])
 	}
 	return errUsage
+}
+
+func allocate(mebibytes string) error {
+	count, err := strconv.Atoi(mebibytes)
+	if err != nil {
+		return err
+	}
+	var held [][]byte
+	for range count {
+		// Only pages that are written count.
+		held = append(held, bytes.Repeat([]byte{1}, 1<<20))
+	}
+	fmt.Printf("allocated %d MiB\n", len(held))
+	return nil
 }
 
 func serve(addr string) error {

@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command pause is the sandbox process of every pod: it holds the pod's
 // namespaces, reaps orphans and ends on SIGINT or SIGTERM.
 package main

@@ -1,0 +1,163 @@
+# The ways to build, test and check Plangate. `make help` lists them.
+#
+# Everything that a target needs beyond Go, bash, git and (on Debian) apt-get is
+# built by the target itself, once, into ~/.cache/plangate or $PLANGATE_CACHE.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+# The toolchain of this machine, and nothing that is fetched behind one's back.
+export GOTOOLCHAIN ?= local
+export GOWORK := off
+
+## Variables, as in `make fuzz FUZZTIME=1m`:
+VERSION ?= $(shell git describe --tags --always --dirty 2> /dev/null || echo dev) ## What the binaries say they are
+FUZZTIME ?= 10s## How long each fuzz target runs
+BENCH ?= .## Which benchmarks run
+RACE ?=## 1: run unit and API tests with the race detector (needs gcc)
+RUN ?=## Only the tests whose name matches
+PKG ?=## Only these packages, for test-unit
+TESTFLAGS ?=## More flags for go test
+ARGS ?=## Arguments of the manager, for run
+
+# What go test is called with. The summary at the end counts what ran.
+GO_TEST = go test -json $(if $(RUN),-run '$(RUN)') $(TESTFLAGS)
+SUMMARY = | go run -C hack/tools ./testsummary
+RACE_FLAG = $(if $(filter-out 0,$(RACE)),-race)
+with_race = $(if $(filter-out 0,$(RACE)),CGO_ENABLED=1)
+
+# Tests with a world of their own, which the unit tests must not need.
+UNIT_PACKAGES = $(or $(PKG),$$(go list ./... | grep -Ev '/tests/(e2e|envtest|bench)(/|$$)'))
+# Modules of our own that are small enough to be linted and tested each time.
+SMALL_MODULES := $(wildcard hack/mkimage hack/node-tools hack/tools tests/provider-files)
+
+##@ General
+
+.PHONY: help
+help: ## Show this help
+	@awk 'BEGIN { FS = ":.*## "; printf "Usage: make TARGET [VARIABLE=value]\n" } \
+	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-z0-9-]+:.*## / { printf "  %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@printf '\nVariables\n'
+	@awk -F ' *[?]=|## ' '/^[A-Z]+ [?]=.*## / { printf "  %-17s %s\n", $$1, $$NF }' Makefile
+
+##@ Build
+
+.PHONY: build
+build: ## Build the commands into bin/
+	@mkdir -p bin
+	@for command in manager agent kubectl-plangate; do \
+	  [ -d cmd/$$command ] || continue; \
+	  echo "bin/$$command"; \
+	  CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(strip $(VERSION))' -o bin/$$command ./cmd/$$command; \
+	done
+
+.PHONY: run
+run: ## Run the manager on this machine against the cluster of KUBECONFIG
+	go run ./cmd/manager $(ARGS)
+
+.PHONY: demo
+demo: ## Show the path of a change, from a commit to an approved apply, in the test cluster
+	@hack/demo/demo.sh
+
+##@ Generated files
+
+.PHONY: generate
+generate: generate-deepcopy manifests generate-protobuf generate-docs ## Generate all that is generated
+
+.PHONY: generate-deepcopy
+generate-deepcopy: ## Generate the kinds' deep copies
+	@tools=$$(hack/tools/ensure.sh); \
+	"$$tools/controller-gen" object:headerFile=hack/boilerplate.go.txt paths=./api/...
+
+.PHONY: manifests
+manifests: ## Generate the CRDs, and the manager's role from the controllers' markers
+	@tools=$$(hack/tools/ensure.sh); \
+	"$$tools/controller-gen" crd paths=./api/... output:crd:dir=config/crd; \
+	[ ! -d pkg ] || "$$tools/controller-gen" rbac:roleName=plangate-manager paths=./pkg/... output:rbac:dir=config/rbac
+
+.PHONY: generate-protobuf
+generate-protobuf: ## Generate the agent's gRPC code
+	@[ -x workspace/agent/agentpb/generate.sh ] || exit 0; \
+	command -v protoc > /dev/null || ( . hack/lib.sh; need_packages protobuf-compiler ); \
+	tools=$$(hack/tools/ensure.sh); \
+	PATH="$$tools:$$PATH" workspace/agent/agentpb/generate.sh
+
+.PHONY: generate-docs
+generate-docs: ## Generate docs/api from the kinds' comments
+	@tools=$$(hack/tools/ensure.sh); \
+	mkdir -p docs/api; \
+	"$$tools/crd-ref-docs" --log-level=WARN --config=hack/tools/crd-ref-docs.yaml --source-path=api/v1alpha1 \
+	  --renderer=markdown --output-path=docs/api/v1alpha1.md; \
+	sed -i -E 's/(Required|Optional|Schemaless): \\\{\\\}/\1/g; s/ *<br \/> \|$$/ |/; s/[ \t]+$$//' docs/api/v1alpha1.md
+
+##@ Checks
+
+.PHONY: fmt
+fmt: ## Format the code, and add missing license headers
+	@hack/boilerplate.sh
+	@lint=$$(hack/tools/ensure.sh golangci); "$$lint/golangci-lint" fmt ./...
+
+.PHONY: lint
+lint: ## Run the linters, and hold the budgets for sizes
+	@hack/boilerplate.sh --check
+	@hack/verify-budgets.sh
+	@lint=$$(hack/tools/ensure.sh golangci); "$$lint/golangci-lint" run ./...; \
+	for module in $(SMALL_MODULES); do (cd $$module && "$$lint/golangci-lint" run ./...); done
+
+.PHONY: verify
+verify: ## Check that generated files, modules, formats and texts are as they should be
+	@hack/verify.sh
+
+##@ Tests
+
+.PHONY: test
+test: test-unit test-envtest test-e2e ## Run all tests; sets up what they need
+
+# The packages of the agent drive the real Pulumi, from these folders.
+.PHONY: test-unit
+test-unit: ## Run the tests that need no cluster (PKG=, RUN=, RACE=1)
+	@PLANGATE_TEST_PATH=$$(hack/cache/path.sh pulumi pulumi-language-yaml pulumi-kubernetes); \
+	export PLANGATE_TEST_PATH; \
+	$(with_race) $(GO_TEST) $(RACE_FLAG) -timeout 15m $(UNIT_PACKAGES) $(SUMMARY)
+ifeq ($(PKG),)
+	@for module in $(SMALL_MODULES); do \
+	  [ -n "$$(find $$module -name '*_test.go' -print -quit)" ] || continue; \
+	  (cd $$module && $(GO_TEST) -timeout 5m ./...) $(SUMMARY); \
+	done
+endif
+
+.PHONY: test-envtest
+test-envtest: ## Run the tests against a real API server
+	@KUBEBUILDER_ASSETS=$$(hack/cache/path.sh kubernetes); \
+	PLANGATE_TEST_PATH=$$(hack/cache/path.sh pulumi pulumi-language-yaml pulumi-kubernetes); \
+	export KUBEBUILDER_ASSETS PLANGATE_TEST_PATH; \
+	$(with_race) $(GO_TEST) $(RACE_FLAG) -timeout 15m ./tests/envtest/... $(SUMMARY)
+
+.PHONY: test-e2e
+test-e2e: ## Run the tests against a real cluster (starts it; `make cluster-down` ends it)
+	@if [ ! -d tests/e2e ]; then echo 'there are no end-to-end tests (tests/e2e)'; exit 0; fi; \
+	eval "$$(hack/cluster/up.sh)"; \
+	hack/images/load.sh; \
+	hack/deploy/deploy.sh; \
+	PLANGATE_TEST_PATH=$$(hack/cache/path.sh kubernetes pulumi pulumi-language-yaml pulumi-kubernetes); \
+	export PLANGATE_TEST_PATH PLANGATE_E2E=1; \
+	$(GO_TEST) -count=1 -timeout 40m ./tests/e2e/... $(SUMMARY)
+
+.PHONY: fuzz
+fuzz: ## Run each fuzz target for FUZZTIME
+	@hack/tools/fuzz.sh '$(strip $(FUZZTIME))'
+
+.PHONY: bench
+bench: ## Run the benchmarks that match BENCH
+	@PLANGATE_TEST_PATH=$$(hack/cache/path.sh pulumi pulumi-language-yaml pulumi-kubernetes); \
+	export PLANGATE_TEST_PATH; \
+	packages=$$(grep -rl --include='*_test.go' '^func Benchmark' . | xargs -r -n1 dirname | sort -u); \
+	[ -n "$$packages" ] || { echo 'there are no benchmarks'; exit 0; }; \
+	go test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 30m $(TESTFLAGS) $$packages
+
+# The test cluster, the images and the deployment.
+-include hack/testbed.mk

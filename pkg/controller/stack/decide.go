@@ -1,0 +1,101 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/plangate/plangate/api/v1alpha1"
+	"github.com/plangate/plangate/pkg/outcome"
+	"github.com/plangate/plangate/pkg/planstate"
+)
+
+// decide finds out whether a preview is due, and why.
+func (r *Reconciler) decide(_ context.Context, s *scope) outcome.Outcome {
+	if s.stack.Status.Operation != nil {
+		return outcome.Done()
+	}
+	if s.plan != nil && planstate.Of(s.plan) == planstate.Applying {
+		// One operation at a time. The plan's end wakes this loop.
+		return outcome.Wait(v1alpha1.ReasonApplying, fmt.Sprintf("UpdatePlan %q is being applied", s.plan.Name), 0)
+	}
+	trigger := why(s)
+	if trigger == nil {
+		return outcome.Done()
+	}
+	if wait := r.pause(s); wait > 0 {
+		last := s.stack.Status.LastPreview
+		return outcome.RetryAfter(v1alpha1.ReasonPreviewFailed, errors.New(last.Message), wait)
+	}
+	s.trigger = trigger
+	return outcome.Done()
+}
+
+// why says why a preview is due; nil when none is.
+func why(s *scope) *v1alpha1.PlanTrigger {
+	last := s.stack.Status.LastPreview
+	switch {
+	case last == nil:
+		return &v1alpha1.PlanTrigger{Type: v1alpha1.TriggerSpecChanged, Message: "the Stack is new"}
+	case last.InputsDigest != s.inputsDigest:
+		return whatMoved(s, last)
+	case last.Result == v1alpha1.PreviewFailed, last.Result == v1alpha1.PreviewInterrupted:
+		return &v1alpha1.PlanTrigger{Type: v1alpha1.TriggerRetry, Message: "the last preview did not succeed"}
+	case last.Result == v1alpha1.PreviewNoChanges:
+		return nil
+	default:
+		return whyAgain(s, last)
+	}
+}
+
+// whyAgain says why the same inputs are previewed again after their plan has ended.
+func whyAgain(s *scope, last *v1alpha1.PreviewStatus) *v1alpha1.PlanTrigger {
+	if s.plan == nil {
+		return &v1alpha1.PlanTrigger{Type: v1alpha1.TriggerRetry, Message: fmt.Sprintf("UpdatePlan %q was deleted", last.Plan)}
+	}
+	switch planstate.Of(s.plan) {
+	case planstate.Obsolete, planstate.Failed:
+		reason, _ := planstate.Reason(s.plan)
+		return &v1alpha1.PlanTrigger{Type: v1alpha1.TriggerRetry, Message: fmt.Sprintf("UpdatePlan %q ended as %s", s.plan.Name, reason)}
+	default:
+		return nil
+	}
+}
+
+// whatMoved says what differs from what was last previewed.
+func whatMoved(s *scope, last *v1alpha1.PreviewStatus) *v1alpha1.PlanTrigger {
+	trigger := &v1alpha1.PlanTrigger{Type: v1alpha1.TriggerRequested}
+	var words []string
+	if last.Generation != s.stack.Generation {
+		trigger.Type = v1alpha1.TriggerSpecChanged
+		words = append(words, fmt.Sprintf("the Stack's spec went from generation %d to %d", last.Generation, s.stack.Generation))
+	}
+	if last.ConfigDigest != s.configDigest {
+		trigger.Type = v1alpha1.TriggerConfigChanged
+		words = append(words, "configuration, environment or options changed")
+	}
+	if last.Revision != s.revision.Commit {
+		trigger.Type = v1alpha1.TriggerSourceChanged
+		words = append(words, fmt.Sprintf("the source went from commit %.12s to %.12s", last.Revision, s.revision.Commit))
+	}
+	if len(words) == 0 {
+		words = append(words, fmt.Sprintf("the annotation %s asked for it", v1alpha1.AnnotationRequestPlan))
+	}
+	trigger.Message = strings.Join(words, "; ")
+	return trigger
+}
+
+// pause is how long to wait before a failed preview of the same inputs is tried again.
+func (r *Reconciler) pause(s *scope) time.Duration {
+	last := s.stack.Status.LastPreview
+	if last == nil || last.InputsDigest != s.inputsDigest || last.Failures == 0 {
+		return 0
+	}
+	wait := r.settings.RetryInterval
+	for i := int32(1); i < last.Failures && wait < r.settings.RetryMaxInterval; i++ {
+		wait *= 2
+	}
+	return last.EndedAt.Add(min(wait, r.settings.RetryMaxInterval)).Sub(s.now)
+}

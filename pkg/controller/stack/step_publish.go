@@ -1,0 +1,190 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/plangate/plangate/api/v1alpha1"
+	"github.com/plangate/plangate/pkg/apply"
+	"github.com/plangate/plangate/pkg/outcome"
+	"github.com/plangate/plangate/pkg/planstate"
+	"github.com/plangate/plangate/plans"
+	"github.com/plangate/plangate/plans/pulumiplan"
+	"github.com/plangate/plangate/workspace"
+)
+
+// publish turns a preview's result into an UpdatePlan, or into the knowledge that there is nothing to change.
+func (r *Reconciler) publish(ctx context.Context, s *scope) outcome.Outcome {
+	if s.result == nil {
+		return outcome.Done()
+	}
+	if s.result.Outcome != workspace.Succeeded {
+		return r.previewFailed(s)
+	}
+	s.stack.Status.PulumiVersion = s.result.Facts.PulumiVersion
+	if err := r.inputs.KeepSalt(ctx, s.stack, s.result.Salt); err != nil {
+		return outcome.Retry(v1alpha1.ReasonPublishFailed, err)
+	}
+	in, err := r.inputs.Gather(ctx, s.stack)
+	if err != nil {
+		return outcome.RetryAfter(v1alpha1.ReasonSecretUnavailable, err, r.settings.RetryInterval)
+	}
+	s.inputs = in
+	plan, err := pulumiplan.Decode(s.result.Plan, s.result.Events)
+	if err != nil {
+		return r.unusable(s, fmt.Errorf("reading the plan that Pulumi saved: %w", err))
+	}
+	plan = plan.Masked(in.SecretValues())
+	if plan.Empty() {
+		r.record(s, v1alpha1.PreviewNoChanges, "", fmt.Sprintf("nothing to change at commit %.12s", s.result.Facts.Commit))
+		return outcome.Done()
+	}
+	published, err := r.create(ctx, s, plan)
+	if err != nil {
+		return outcome.Retry(v1alpha1.ReasonPublishFailed, fmt.Errorf("publishing the plan: %w", err))
+	}
+	s.plan = published
+	s.stack.Status.PlanSequence = published.Spec.Sequence
+	r.record(s, v1alpha1.PreviewChanges, published.Name, fmt.Sprintf("UpdatePlan %q: %s", published.Name, published.Spec.Summary.Brief))
+	log.FromContext(ctx).Info("Published a plan", "UpdatePlan", published.Name, "planDigest", published.Spec.Digest, "changes", published.Spec.Summary.Brief)
+	return outcome.Done()
+}
+
+// previewFailed records a preview that did not succeed; it is tried again after a while.
+func (r *Reconciler) previewFailed(s *scope) outcome.Outcome {
+	if s.result.Outcome == workspace.Interrupted || s.result.Outcome == workspace.Cancelled {
+		return r.interrupted(s, errors.New(s.result.Message))
+	}
+	return r.unusable(s, errors.New(s.result.Message))
+}
+
+// unusable records a preview that nothing can be made of.
+func (r *Reconciler) unusable(s *scope, err error) outcome.Outcome {
+	r.record(s, v1alpha1.PreviewFailed, "", err.Error())
+	return outcome.RetryAfter(v1alpha1.ReasonPreviewFailed, err, r.pause(s))
+}
+
+// create stores the plan file and creates the UpdatePlan. All of it is derived from the operation, so that doing it again
+// after a crash makes the same objects.
+func (r *Reconciler) create(ctx context.Context, s *scope, plan plans.Plan) (*v1alpha1.UpdatePlan, error) {
+	op := s.stack.Status.Operation
+	sequence, existing, err := r.sequence(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	if existing != nil {
+		return existing, r.own(ctx, existing)
+	}
+	stored, err := pulumiplan.Strip(s.result.Plan)
+	if err != nil {
+		return nil, fmt.Errorf("preparing the plan file: %w", err)
+	}
+	artifact, err := r.store.Put(ctx, s.object(), stored)
+	if err != nil {
+		return nil, err
+	}
+	changesConfigMap := ""
+	if !plan.Fits() {
+		if changesConfigMap, err = r.store.PutChanges(ctx, s.object(), plan.Changes); err != nil {
+			return nil, err
+		}
+	}
+	spec, err := r.spec(s, plan, artifact, changesConfigMap, sequence)
+	if err != nil {
+		return nil, err
+	}
+	up := s.updatePlan(spec, op.ID)
+	err = r.client.Create(ctx, up)
+	if apierrors.IsAlreadyExists(err) {
+		err = r.uncached.Get(ctx, client.ObjectKeyFromObject(up), up)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("creating UpdatePlan %q: %w", up.Name, err)
+	}
+	return up, r.own(ctx, up)
+}
+
+// own gives the stored plan file to its plan, so that it goes with it.
+func (r *Reconciler) own(ctx context.Context, up *v1alpha1.UpdatePlan) error {
+	owner := metav1.OwnerReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "UpdatePlan", Name: up.Name, UID: up.UID}
+	return r.store.SetOwner(ctx, up.Namespace, up.Spec.Artifact, up.Spec.ChangesConfigMap, owner)
+}
+
+// spec builds the UpdatePlan's spec around its statement.
+func (r *Reconciler) spec(s *scope, plan plans.Plan, artifact v1alpha1.Artifact, changesConfigMap string, sequence int64) (v1alpha1.UpdatePlanSpec, error) {
+	op := s.stack.Status.Operation
+	binding, err := plans.NewBinding(plans.BindingInput{
+		Repository: s.stack.Spec.ProjectRepo, Directory: s.stack.Spec.RepoDir, ConfigDigest: op.ConfigDigest,
+		Refresh: s.stack.Spec.Refresh, Facts: plans.Facts(*s.result.Facts),
+	})
+	if err != nil {
+		return v1alpha1.UpdatePlanSpec{}, err
+	}
+	return plans.NewSpec(plans.SpecInput{
+		Namespace: s.stack.Namespace, Cluster: r.settings.Cluster, Nonce: plans.Nonce(s.inputs.Key, op.ID),
+		Stack:    v1alpha1.StackReference{Name: s.stack.Name, UID: string(s.stack.UID), Generation: op.Generation, ResourceVersion: op.ResourceVersion},
+		Sequence: sequence, Trigger: op.Trigger, Binding: binding, Artifact: artifact,
+		NotAfter: op.StartedAt.Add(r.settings.PlanTimeToLive), Plan: plan, ChangesConfigMap: changesConfigMap,
+	})
+}
+
+// sequence finds the next plan's number, and the plan that this very operation has made already, if a crash came between.
+func (r *Reconciler) sequence(ctx context.Context, s *scope) (int64, *v1alpha1.UpdatePlan, error) {
+	list := &v1alpha1.UpdatePlanList{}
+	if err := r.uncached.List(ctx, list, client.InNamespace(s.stack.Namespace), client.MatchingFields{"spec.stackRef.name": s.stack.Name}); err != nil {
+		return 0, nil, fmt.Errorf("listing the UpdatePlans: %w", err)
+	}
+	last := s.stack.Status.PlanSequence
+	for i := range list.Items {
+		up := &list.Items[i]
+		if up.Spec.StackRef.UID == string(s.stack.UID) && up.Labels[v1alpha1.LabelOperation] == s.stack.Status.Operation.ID {
+			return 0, up, nil
+		}
+		last = max(last, up.Spec.Sequence)
+	}
+	return last + 1, nil, nil
+}
+
+func (s *scope) updatePlan(spec v1alpha1.UpdatePlanSpec, operation string) *v1alpha1.UpdatePlan {
+	return &v1alpha1.UpdatePlan{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: plans.PlanName(s.stack.Name, spec.Sequence, spec.Digest), Namespace: s.stack.Namespace,
+			Labels: map[string]string{
+				v1alpha1.LabelStack: s.stack.Name, v1alpha1.LabelOperation: operation,
+				v1alpha1.LabelStackResourceVersion: spec.StackRef.ResourceVersion,
+			},
+			// The plan must outlive a running operation, also when its Stack is deleted.
+			Finalizers:      []string{v1alpha1.Finalizer},
+			OwnerReferences: []metav1.OwnerReference{s.owner()},
+		},
+		Spec: spec,
+	}
+}
+
+// owner refers to the Stack. It does not block: a foreground deletion must not take the plan from under an operation.
+func (s *scope) owner() metav1.OwnerReference {
+	yes, no := true, false
+	return metav1.OwnerReference{
+		APIVersion: v1alpha1.GroupVersion.String(), Kind: "Stack", Name: s.stack.Name, UID: s.stack.UID, Controller: &yes, BlockOwnerDeletion: &no,
+	}
+}
+
+func (r *Reconciler) removeFinalizer(ctx context.Context, s *scope) error {
+	return apply.RemoveFinalizer(ctx, r.client, s.stack, v1alpha1.Finalizer)
+}
+
+// applying finds the plan that is being applied.
+func applying(list []v1alpha1.UpdatePlan) *v1alpha1.UpdatePlan {
+	for i := range list {
+		if planstate.Of(&list[i]) == planstate.Applying {
+			return &list[i]
+		}
+	}
+	return nil
+}

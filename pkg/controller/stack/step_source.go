@@ -1,0 +1,79 @@
+package stack
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plangate/plangate/api/v1alpha1"
+	"github.com/plangate/plangate/pkg/inputs"
+	"github.com/plangate/plangate/pkg/outcome"
+	"github.com/plangate/plangate/pkg/source"
+	"github.com/plangate/plangate/plans"
+)
+
+// look reads the Stack's Workspace and the plan of its last preview.
+func (r *Reconciler) look(ctx context.Context, s *scope) outcome.Outcome {
+	ws := &v1alpha1.Workspace{}
+	err := r.client.Get(ctx, s.key(), ws)
+	if client.IgnoreNotFound(err) != nil {
+		return outcome.Retry(v1alpha1.ReasonReconcileError, fmt.Errorf("reading Workspace %q: %w", s.stack.Name, err))
+	}
+	if err == nil {
+		s.ws = ws
+	}
+	last := s.stack.Status.LastPreview
+	if last == nil || last.Plan == "" {
+		return outcome.Done()
+	}
+	plan := &v1alpha1.UpdatePlan{}
+	key := client.ObjectKey{Namespace: s.stack.Namespace, Name: last.Plan}
+	err = r.client.Get(ctx, key, plan)
+	if apierrors.IsNotFound(err) {
+		// The cache may not have it yet.
+		err = r.uncached.Get(ctx, key, plan)
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return outcome.Retry(v1alpha1.ReasonReconcileError, fmt.Errorf("reading UpdatePlan %q: %w", last.Plan, err))
+	}
+	if err == nil {
+		s.plan = plan
+	}
+	return outcome.Done()
+}
+
+// resolveSource resolves the branch to a commit.
+func (r *Reconciler) resolveSource(ctx context.Context, s *scope) outcome.Outcome {
+	spec := &s.stack.Spec
+	if err := source.CheckURL(spec.ProjectRepo); err != nil {
+		return outcome.Stall(v1alpha1.ReasonSpecInvalid, err)
+	}
+	revision, err := r.sources.Resolve(ctx, spec.ProjectRepo, spec.Branch, spec.Commit)
+	if err != nil {
+		return outcome.RetryAfter(v1alpha1.ReasonSourceUnavailable, err, r.settings.RetryInterval)
+	}
+	s.revision = revision
+	s.stack.Status.ObservedRevision = revision.Commit
+	s.stack.Status.ShortRevision = revision.Commit[:min(12, len(revision.Commit))]
+	return outcome.Done()
+}
+
+// resolveInputs resolves configuration and environment to a digest.
+func (r *Reconciler) resolveInputs(ctx context.Context, s *scope) outcome.Outcome {
+	digest, err := r.inputs.Digest(ctx, s.stack)
+	switch {
+	case inputs.IsInvalid(err):
+		return outcome.Stall(v1alpha1.ReasonSpecInvalid, err)
+	case inputs.IsUnavailable(err):
+		return outcome.RetryAfter(v1alpha1.ReasonSecretUnavailable, err, r.settings.RetryMaxInterval)
+	case err != nil:
+		return outcome.Retry(v1alpha1.ReasonReconcileError, err)
+	}
+	s.configDigest = digest
+	s.stack.Status.ConfigDigest = digest
+	request := s.stack.Annotations[v1alpha1.AnnotationRequestPlan]
+	s.inputsDigest = plans.InputsDigest(s.stack.Generation, s.revision.Commit, digest, request)
+	return outcome.Done()
+}

@@ -1,0 +1,38 @@
+package updateplan
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/plangate/plangate/api/v1alpha1"
+	"github.com/plangate/plangate/pkg/inputs"
+	"github.com/plangate/plangate/pkg/outcome"
+	"github.com/plangate/plangate/pkg/source"
+	"github.com/plangate/plangate/plans"
+)
+
+// stillFresh compares what the plan is bound to with what is true now, as far as it can be seen from outside the pod: the
+// commit, asked of the remote, and the configuration, read from the API server. The agent compares the rest.
+func (r *Reconciler) stillFresh(ctx context.Context, s *scope) outcome.Outcome {
+	in, err := r.inputs.Gather(ctx, s.stack)
+	switch {
+	case inputs.IsUnavailable(err), inputs.IsInvalid(err):
+		// The Stack's own controller says so too; when the value is back and the same, the plan goes on.
+		return outcome.RetryAfter(v1alpha1.ReasonSecretUnavailable, err, agentPause)
+	case err != nil:
+		return outcome.Retry(v1alpha1.ReasonReconcileError, err)
+	}
+	spec := s.stack.Spec
+	revision, err := r.sources.ResolveNow(ctx, spec.ProjectRepo, spec.Branch, spec.Commit)
+	if err != nil && !source.IsNotFound(err) {
+		return outcome.RetryAfter(v1alpha1.ReasonSourceUnavailable, err, agentPause)
+	}
+	s.inputs, s.ref = in, revision.Ref
+	now := s.plan.Spec.Binding
+	now.Repository, now.Directory, now.Revision = spec.ProjectRepo, spec.RepoDir, revision.Commit
+	now.ConfigDigest, now.Refresh = in.ConfigDigest, spec.Refresh
+	if mismatches := plans.Compare(s.plan.Spec.Binding, now); len(mismatches) > 0 {
+		s.obsolete = &ending{v1alpha1.ReasonStale, fmt.Sprintf("nothing was changed: %s", words(mismatches))}
+	}
+	return outcome.Done()
+}

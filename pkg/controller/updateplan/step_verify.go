@@ -1,0 +1,40 @@
+package updateplan
+
+import (
+	"context"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/plangate/plangate/api/v1alpha1"
+	"github.com/plangate/plangate/pkg/outcome"
+	"github.com/plangate/plangate/plans/approval"
+)
+
+// verify decides whether the plan is approved, rejected, or still waits.
+func (r *Reconciler) verify(ctx context.Context, s *scope) outcome.Outcome {
+	if s.started() || s.ended() {
+		return outcome.Done()
+	}
+	s.verdict = approval.Verify(approval.Input{Plan: s.plan, Cluster: r.settings.Cluster, Now: s.now})
+	for _, d := range s.verdict.Decisions {
+		log.FromContext(ctx).Info("Decided", "verdict", d.Verdict, "by", d.By, "verified", d.Verified, "reason", d.Reason, "planDigest", s.plan.Spec.Digest)
+	}
+	switch s.verdict.State {
+	case approval.Approved, approval.Rejected:
+		return outcome.Done()
+	case approval.Waiting:
+		return outcome.Wait(v1alpha1.ReasonWaitingForApproval, s.verdict.Message, s.untilExpiry())
+	case approval.Ended:
+		s.obsolete = &ending{s.verdict.Reason, s.verdict.Message}
+		return outcome.Done()
+	default:
+		s.obsolete = &ending{v1alpha1.ReasonSpecInvalid, "the approval could not be decided: this is a bug"}
+		return outcome.Done()
+	}
+}
+
+// untilExpiry is how long the plan may still wait.
+func (s *scope) untilExpiry() time.Duration {
+	return max(s.plan.Spec.NotAfter.Sub(s.now), time.Second) * 11 / 10
+}

@@ -1,0 +1,78 @@
+// Package planstate reads from an UpdatePlan's status where it stands in its life.
+//
+// It must never say that a plan may be applied: that is decided by plans/approval and by the bound facts.
+package planstate
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plangate/plangate/api/v1alpha1"
+	"github.com/plangate/plangate/pkg/conditions"
+)
+
+// State is where a plan stands. The zero value is invalid.
+type State int
+
+// The states, in the order of a plan's life.
+const (
+	// Waiting for an approval.
+	Waiting State = iota + 1
+	// Approved, and not started yet.
+	Approved
+	// Applying: the intent to apply is written down, the end is not.
+	Applying
+	// Applied whole.
+	Applied
+	// Rejected by somebody.
+	Rejected
+	// Obsolete before it was started.
+	Obsolete
+	// Failed: the attempt ended in another way than applied whole.
+	Failed
+)
+
+// Of tells where a plan stands.
+func Of(plan *v1alpha1.UpdatePlan) State {
+	c, op := plan.Status.Conditions, plan.Status.Operation
+	switch {
+	case op != nil && op.Result == v1alpha1.ReasonApplied:
+		return Applied
+	case op != nil && op.Result != "":
+		return Failed
+	case op != nil:
+		return Applying
+	case conditions.IsTrue(c, v1alpha1.ConditionObsolete):
+		return Obsolete
+	case conditions.Is(c, v1alpha1.ConditionApproved, metav1.ConditionFalse):
+		return Rejected
+	case conditions.IsTrue(c, v1alpha1.ConditionApproved):
+		return Approved
+	default:
+		return Waiting
+	}
+}
+
+// Ended reports whether nothing can happen to the plan any more.
+func Ended(plan *v1alpha1.UpdatePlan) bool {
+	s := Of(plan)
+	return s >= Applied
+}
+
+// Reason is why the plan stands where it stands, as a condition's reason, and the words for it.
+func Reason(plan *v1alpha1.UpdatePlan) (reason, message string) {
+	c := plan.Status.Conditions
+	switch Of(plan) {
+	case Applied, Failed:
+		return plan.Status.Operation.Result, plan.Status.Operation.Message
+	case Applying:
+		return v1alpha1.ReasonApplying, conditions.Message(c, v1alpha1.ConditionApplied)
+	case Obsolete:
+		return conditions.Reason(c, v1alpha1.ConditionObsolete), conditions.Message(c, v1alpha1.ConditionObsolete)
+	case Rejected:
+		return v1alpha1.ReasonRejected, conditions.Message(c, v1alpha1.ConditionApproved)
+	case Approved:
+		return v1alpha1.ReasonApproved, conditions.Message(c, v1alpha1.ConditionApproved)
+	default:
+		return v1alpha1.ReasonWaitingForApproval, plan.Status.Requirements
+	}
+}

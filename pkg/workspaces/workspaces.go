@@ -1,0 +1,85 @@
+// Package workspaces is what the controllers of Stacks and UpdatePlans need to know about Workspaces: how to ask for the
+// pod, and how to reach the agent in it.
+//
+// It must never create or delete pods: the workspace controller alone does.
+package workspaces
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plangate/plangate/api/v1alpha1"
+	"github.com/plangate/plangate/pkg/conditions"
+	"github.com/plangate/plangate/pkg/operations"
+)
+
+// needEvery is how often the time of the last need is written down at most.
+const needEvery = time.Minute
+
+// Need writes down that the Workspace's pod is needed now. It writes at most once a minute, and whenever there is no pod.
+func Need(ctx context.Context, c client.Client, ws *v1alpha1.Workspace, now time.Time) error {
+	last, err := time.Parse(time.RFC3339, ws.Annotations[v1alpha1.AnnotationNeededAt])
+	if err == nil && now.Sub(last) < needEvery && !(IsIdle(ws) && now.Sub(last) > time.Second) {
+		return nil
+	}
+	before := ws.DeepCopy()
+	metav1.SetMetaDataAnnotation(&ws.ObjectMeta, v1alpha1.AnnotationNeededAt, now.UTC().Format(time.RFC3339))
+	if err := c.Patch(ctx, ws, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("asking for the pod of Workspace %q: %w", ws.Name, err)
+	}
+	return nil
+}
+
+// NeededAt is when the Workspace's pod was last needed; its creation when nobody has asked yet or the annotation was spoiled.
+func NeededAt(ws *v1alpha1.Workspace) time.Time {
+	t, err := time.Parse(time.RFC3339, ws.Annotations[v1alpha1.AnnotationNeededAt])
+	if err != nil || t.Before(ws.CreationTimestamp.Time) {
+		return ws.CreationTimestamp.Time
+	}
+	return t
+}
+
+// IsIdle reports whether the pod was removed because nobody needed it.
+func IsIdle(ws *v1alpha1.Workspace) bool {
+	return conditions.Reason(ws.Status.Conditions, v1alpha1.ConditionReady) == v1alpha1.ReasonIdle
+}
+
+// IsReady reports whether the agent in the pod answered for the current spec.
+func IsReady(ws *v1alpha1.Workspace) bool {
+	return ws.DeletionTimestamp.IsZero() && ws.Status.Pod != nil && ws.Status.Address != "" &&
+		ws.Status.ObservedGeneration == ws.Generation && conditions.IsTrue(ws.Status.Conditions, v1alpha1.ConditionReady)
+}
+
+// Target is the agent in the Workspace's pod.
+func Target(ws *v1alpha1.Workspace) operations.Target {
+	t := operations.Target{Address: ws.Status.Address, WorkspaceUID: string(ws.UID)}
+	if ws.Status.Pod != nil {
+		t.PodUID = ws.Status.Pod.UID
+	}
+	return t
+}
+
+// PodLives reports whether this very pod still exists and has not ended. It asks the API server, not the cache: the answer
+// decides whether an operation is given up.
+func PodLives(ctx context.Context, uncached client.Reader, namespace string, ref v1alpha1.PodReference) (bool, error) {
+	pod := &corev1.Pod{}
+	err := uncached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, pod)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("reading pod %q: %w", ref.Name, err)
+	}
+	ended := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+	return err == nil && string(pod.UID) == ref.UID && !ended, nil
+}
+
+// PodAddress is the agent's address in a pod; "" when the pod has none.
+func PodAddress(pod *corev1.Pod) string {
+	if pod.Status.PodIP == "" {
+		return ""
+	}
+	return operations.Address(pod.Status.PodIP)
+}

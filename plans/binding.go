@@ -1,0 +1,69 @@
+package plans
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"unicode/utf8"
+
+	"github.com/plangate/plangate/api/v1alpha1"
+)
+
+// Facts are what an operation found in the workspace pod. The fields are those of workspace.Facts, so that one converts to
+// the other: plans.Facts(*result.Facts).
+type Facts struct {
+	Commit        string
+	Tree          string
+	StateDigest   string
+	PulumiVersion string
+}
+
+// BindingInput is what a Binding is made of.
+type BindingInput struct {
+	// Repository and Directory are where the program lies.
+	Repository, Directory string
+	// ConfigDigest is ConfigDigest's result for the same preview.
+	ConfigDigest string
+	// Refresh is the flag of preview and apply.
+	Refresh bool
+	// Facts are what the preview found in the pod.
+	Facts Facts
+}
+
+var (
+	digestPattern = regexp.MustCompile(`\Asha256:[0-9a-f]{64}\z`)
+	objectPattern = regexp.MustCompile(`\A(?:[0-9a-f]{40}|[0-9a-f]{64})\z`)
+)
+
+// NewBinding returns everything, beside the plan file, that an approval is tied to. It fails when a fact is missing or is
+// not what it should be: an approval must not be tied to nothing.
+func NewBinding(in BindingInput) (v1alpha1.Binding, error) {
+	b := v1alpha1.Binding{
+		Revision:      in.Facts.Commit,
+		Repository:    in.Repository,
+		Directory:     in.Directory,
+		Tree:          in.Facts.Tree,
+		ConfigDigest:  in.ConfigDigest,
+		StateDigest:   in.Facts.StateDigest,
+		Refresh:       in.Refresh,
+		PulumiVersion: in.Facts.PulumiVersion,
+	}
+	return b, checkBinding(b)
+}
+
+func checkBinding(b v1alpha1.Binding) error {
+	var errs []error
+	require := func(field, value string, ok bool) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("binding: %s is missing or malformed: %q", field, value))
+		}
+	}
+	require("revision", b.Revision, objectPattern.MatchString(b.Revision))
+	require("repository", b.Repository, b.Repository != "" && utf8.ValidString(b.Repository))
+	require("directory", b.Directory, utf8.ValidString(b.Directory))
+	require("tree", b.Tree, objectPattern.MatchString(b.Tree))
+	require("configDigest", b.ConfigDigest, digestPattern.MatchString(b.ConfigDigest))
+	require("stateDigest", b.StateDigest, digestPattern.MatchString(b.StateDigest))
+	require("pulumiVersion", b.PulumiVersion, b.PulumiVersion != "" && len(b.PulumiVersion) <= 64)
+	return errors.Join(errs...)
+}

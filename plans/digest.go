@@ -1,0 +1,139 @@
+package plans
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/plangate/plangate/api/v1alpha1"
+)
+
+// MinKey is the fewest bytes that the key of a Stack may have.
+const MinKey = 16
+
+// ErrKeyTooShort says that a secret value cannot be digested safely.
+var ErrKeyTooShort = errors.New("the stack's key is missing or too short")
+
+// ConfigInputs is all that, beside the commit, decides what a preview computes.
+type ConfigInputs struct {
+	// Stack and Backend are those of the Stack's spec.
+	Stack, Backend string
+	// Config is laid over the committed configuration.
+	Config map[string]apiextensionsv1.JSON
+	// Secrets is laid over it too.
+	Secrets map[string]string
+	// Env is the environment of Pulumi and the program.
+	Env map[string]EnvValue
+	// Refresh is the flag of preview and apply.
+	Refresh bool
+	// ServiceAccountName is whose rights the program has.
+	ServiceAccountName string
+}
+
+// EnvValue is the value of a variable.
+type EnvValue struct {
+	Value string
+	// Secret is true when the value came from a Secret.
+	Secret bool
+}
+
+// ConfigDigest digests configuration, environment and options. Equal inputs give equal digests, whatever the order of
+// keys and the white space in JSON values; any other difference gives another digest. A secret value enters as an HMAC
+// under key, so that nobody without the key can test guesses against the digest. It fails when there is a secret and key
+// is shorter than MinKey.
+func ConfigDigest(in ConfigInputs, key []byte) (string, error) {
+	// Maps of strings, encoded as JSON with sorted keys: no two different inputs have one encoding.
+	config := make(map[string]string, len(in.Config))
+	for k, v := range in.Config {
+		config[k] = canonicalJSON(v.Raw)
+	}
+	secrets := make(map[string]string, len(in.Secrets))
+	for k, v := range in.Secrets {
+		secrets[k] = keyed(key, "config", k, v)
+	}
+	env, hasSecret := make(map[string][2]string, len(in.Env)), len(in.Secrets) > 0
+	for k, v := range in.Env {
+		env[k] = [2]string{"plain", strconv.Quote(v.Value)}
+		if v.Secret {
+			env[k], hasSecret = [2]string{"secret", keyed(key, "env", k, v.Value)}, true
+		}
+	}
+	if hasSecret && len(key) < MinKey {
+		return "", fmt.Errorf("digesting secret values: %w", ErrKeyTooShort)
+	}
+	return digestOf("plangate.dev/config/v1", in.Stack, in.Backend, config, secrets, env, in.Refresh, in.ServiceAccountName), nil
+}
+
+// InputsDigest digests what a preview is made from, so that the same inputs are not previewed again and again.
+func InputsDigest(generation int64, revision, configDigest, request string) string {
+	return digestOf("plangate.dev/inputs/v1", strconv.FormatInt(generation, 10), revision, configDigest, request)
+}
+
+// ChangesDigest digests a list of changes as they are listed.
+func ChangesDigest(changes []v1alpha1.ResourceChange) string {
+	if changes == nil {
+		changes = []v1alpha1.ResourceChange{}
+	}
+	return digestOf("plangate.dev/changes/v1", changes)
+}
+
+// Digest returns "sha256:" and the SHA-256 of a statement, which is what an approval names.
+func Digest(statement string) string { return BytesDigest([]byte(statement)) }
+
+// BytesDigest returns "sha256:" and the SHA-256 of b in lower-case hex.
+func BytesDigest(b []byte) string {
+	sum := sha256.Sum256(b)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// Nonce returns 128 bits that nobody without the key can foresee, the same ones for the same operation: an author cannot
+// prepare two plans of one digest, and a plan that is published again after a restart keeps its name.
+func Nonce(key []byte, operationID string) string {
+	return keyed(key, "nonce", operationID, "")[:32]
+}
+
+// keyed is an HMAC over a purpose, a name and a value, so that one value under two names does not show.
+func keyed(key []byte, purpose, name, value string) string {
+	m := hmac.New(sha256.New, key)
+	for _, s := range []string{"plangate.dev/v1", purpose, name, value} {
+		_, _ = fmt.Fprintf(m, "%d:%s", len(s), s)
+	}
+	return hex.EncodeToString(m.Sum(nil))
+}
+
+// digestOf digests values as a JSON array. Its arguments are strings, booleans, maps and plain structs, which JSON can
+// always hold. They come from API objects, which are UTF-8, or are quoted or in hex.
+func digestOf(values ...any) string {
+	b, err := json.Marshal(values)
+	if err != nil {
+		panic(fmt.Sprintf("plans: a value that JSON cannot hold: %v", err)) // a bug of this package
+	}
+	return BytesDigest(b)
+}
+
+// canonicalJSON returns a JSON text with sorted keys and without white space; numbers keep their digits. A text that is no
+// JSON is kept as it is, behind a mark that no JSON text begins with.
+func canonicalJSON(raw []byte) string {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return "!" + strconv.Quote(string(raw))
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return "!" + strconv.Quote(string(raw))
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return "!" + strconv.Quote(string(raw))
+	}
+	return string(b)
+}

@@ -1,0 +1,26 @@
+// Command pulumi-resource-files is a small provider for tests that needs no network: a File is a real file, a Token is a
+// random word with a secret value. Files can be slow (delay), can fail (content FAIL), can wait (waitFor), and drift when
+// somebody edits them.
+package main
+
+import (
+	_ "embed"
+	"fmt"
+	"os"
+
+	"github.com/pulumi/pulumi/sdk/v3/go/pulumi/provider"
+	rpc "github.com/pulumi/pulumi/sdk/v3/proto/go"
+)
+
+//go:embed schema.json
+var schema string
+
+const version = "0.1.0"
+
+func main() {
+	err := provider.Main("files", func(*provider.HostClient) (rpc.ResourceProviderServer, error) { return newFiles(), nil })
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,4 @@
+// Package agentpb is the wire form of the agent's API, generated from agent.proto by generate.sh.
+package agentpb
+
+//go:generate bash generate.sh

@@ -1,0 +1,309 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"strings"
+
+	"github.com/plangate/plangate/workspace"
+	"github.com/plangate/plangate/workspace/agent/agentpb"
+	"github.com/plangate/plangate/workspace/checkout"
+	"github.com/plangate/plangate/workspace/pulumi"
+	"github.com/plangate/plangate/workspace/stackconfig"
+)
+
+const (
+	messageLimit = 4096
+	logTailLimit = 8192
+	maxMentioned = 10
+)
+
+// execution is what the steps of one operation fill in.
+type execution struct {
+	*Server
+	op   *workspace.Operation
+	o    *operation
+	mask *pulumi.Mask
+	out  *workspace.Result
+
+	target   pulumi.Target
+	checkout *checkout.Checkout
+	project  *stackconfig.Project
+	root     *os.Root
+	// deployment is the state. Nil: the stack does not exist.
+	deployment json.RawMessage
+	state      pulumi.State
+	run        *pulumi.Run
+}
+
+// stop is an operation that ends early.
+type stop struct {
+	outcome workspace.Outcome
+	reason  string
+	err     error
+}
+
+func (s *stop) Error() string { return s.err.Error() }
+
+func fail(reason string, err error) error { return &stop{workspace.Failed, reason, err} }
+
+// execute runs an operation to its end. Whatever happens, it returns a result.
+func (s *Server) execute(ctx context.Context, o *operation, op *workspace.Operation) *workspace.Result {
+	x := &execution{
+		Server: s, op: op, o: o, mask: pulumi.NewMask(secretsOf(op)),
+		out: &workspace.Result{ID: op.ID, Type: op.Type, StartedAt: o.startedAt},
+	}
+	defer x.cleanUp()
+	x.finish(ctx, x.steps(ctx))
+	return x.out
+}
+
+func (x *execution) steps(ctx context.Context) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			x.config.Log.Info("The operation panicked", "operation", x.op.ID, "stack", string(debug.Stack()))
+			err = fail(workspace.ReasonInternal, errors.New("the agent panicked: this is a bug; see its log"))
+		}
+	}()
+	steps := []func(context.Context) error{x.prepare, x.checkOut, x.readState, x.renderConfig, x.gatherFacts}
+	switch x.op.Type {
+	case workspace.Preview:
+		steps = append(steps, x.initStack, x.preview)
+	case workspace.Apply:
+		steps = append(steps, x.compare, x.apply, x.readOutputs)
+	}
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			return err
+		}
+		if ctx.Err() != nil && x.run == nil {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// finish turns an error into the outcome, and masks and bounds all texts.
+func (x *execution) finish(ctx context.Context, err error) {
+	out := x.out
+	var s *stop
+	switch {
+	case err == nil:
+	case ctx.Err() != nil && x.run == nil:
+		out.Outcome, out.Reason, out.Message = workspace.Cancelled, workspace.ReasonCancelled, "it was asked to stop before Pulumi ran"
+	case errors.As(err, &s):
+		out.Outcome, out.Reason, out.Message = s.outcome, s.reason, s.Error()
+	default:
+		out.Outcome, out.Reason, out.Message = workspace.Failed, workspace.ReasonInternal, err.Error()
+	}
+	if x.run != nil {
+		out.LogTail = end(x.mask.Text(x.run.Output), logTailLimit)
+		out.Events = x.mask.Events(x.run.Events)
+		out.Permalink = permalink(x.run.Output)
+	}
+	out.Message = cut(x.mask.Text(out.Message), messageLimit)
+	out.Violations = x.mask.Texts(out.Violations)
+	out.EndedAt = x.config.Now().UTC()
+}
+
+// cleanUp removes all that was made for this operation alone.
+func (x *execution) cleanUp() {
+	if x.root != nil {
+		_ = x.root.Close()
+	}
+	if x.target.Scratch != "" {
+		_ = os.RemoveAll(x.target.Scratch)
+	}
+	x.env.tidy()
+}
+
+func (x *execution) prepare(ctx context.Context) error {
+	if x.op.Type == workspace.Apply && digestOf(x.op.Plan) != x.op.PlanDigest {
+		return fail(workspace.ReasonPlanInvalid, fmt.Errorf("checking plan: its digest is %q and not %q", digestOf(x.op.Plan), x.op.PlanDigest))
+	}
+	version, err := x.driver.Version(ctx)
+	if err != nil {
+		return fail(workspace.ReasonPulumiUnavailable, err)
+	}
+	scratch, err := os.MkdirTemp(x.env.scratch(), "op-")
+	if err != nil {
+		return fmt.Errorf("making folder: %w", err)
+	}
+	x.out.Facts = &workspace.Facts{PulumiVersion: version}
+	x.target = pulumi.Target{
+		Stack: x.op.Stack, Scratch: scratch, Env: x.env.of(x.op),
+		ConfigFile: filepath.Join(scratch, "Pulumi."+pulumi.ShortName(x.op.Stack)+".yaml"),
+	}
+	return nil
+}
+
+func (x *execution) checkOut(ctx context.Context) error {
+	x.say("Checking out " + short(x.op.Source.Commit))
+	got, err := x.checkouts.Get(ctx, x.op.Source)
+	switch {
+	case errors.Is(err, checkout.ErrInvalid):
+		return x.partly(fail(workspace.ReasonProgramInvalid, err))
+	case err != nil:
+		return x.partly(fail(workspace.ReasonSourceUnavailable, err))
+	}
+	if x.root, err = os.OpenRoot(got.Root); err != nil {
+		return fmt.Errorf("opening checkout: %w", err)
+	}
+	x.checkout, x.target.Dir = got, got.Path()
+	if x.project, err = stackconfig.LoadProject(x.root, got.Dir); err != nil {
+		return x.partly(fail(workspace.ReasonProgramInvalid, err))
+	}
+	x.target.Project = x.project.Name
+	return nil
+}
+
+// partly forgets facts that are not whole.
+func (x *execution) partly(err error) error {
+	x.out.Facts = nil
+	return err
+}
+
+func (x *execution) readState(ctx context.Context) error {
+	deployment, err := x.driver.Export(ctx, x.target)
+	if errors.Is(err, pulumi.ErrNoStack) {
+		return nil
+	}
+	if err != nil {
+		return x.partly(fail(pulumi.ReasonOf(err.Error(), workspace.ReasonBackendUnavailable), err))
+	}
+	x.deployment = deployment
+	return nil
+}
+
+func (x *execution) renderConfig(ctx context.Context) error {
+	backend := x.op.Backend
+	if backend == "" {
+		backend = x.op.Env["PULUMI_BACKEND_URL"]
+	}
+	managed := backend == "" || strings.HasPrefix(backend, "https://") || strings.HasPrefix(backend, "http://")
+	rendered, err := x.configs.Render(ctx, stackconfig.Input{
+		Project: x.project, Stack: pulumi.ShortName(x.op.Stack), Config: x.op.Config, SecretConfig: x.op.SecretConfig,
+		StateProvider: stackconfig.ProviderOf(x.deployment), FallbackSalt: x.op.FallbackSalt, Env: x.op.Env,
+		File: x.target.ConfigFile, ManagedBackend: managed,
+		Encrypt: func(ctx context.Context, key, value string) error { return x.driver.Encrypt(ctx, x.target, key, value) },
+	})
+	switch {
+	case errors.Is(err, stackconfig.ErrSecrets):
+		return x.partly(fail(workspace.ReasonSecretsUnavailable, err))
+	case errors.Is(err, stackconfig.ErrInvalid):
+		return x.partly(fail(workspace.ReasonConfigInvalid, err))
+	case err != nil:
+		return x.partly(fail(workspace.ReasonInternal, err))
+	}
+	x.out.Salt = rendered.Salt
+	return nil
+}
+
+func (x *execution) gatherFacts(context.Context) error {
+	state, err := pulumi.Digest(x.deployment)
+	if err != nil {
+		return x.partly(fail(workspace.ReasonBackendUnavailable, err))
+	}
+	x.state = state
+	x.out.Facts.Commit, x.out.Facts.Tree, x.out.Facts.StateDigest = x.checkout.Commit, x.checkout.Tree, state.Digest
+	return nil
+}
+
+// initStack creates a stack that does not exist: Pulumi previews no other. It holds no resources, so nothing real changes.
+func (x *execution) initStack(ctx context.Context) error {
+	if x.deployment != nil {
+		return nil
+	}
+	x.say("Creating the stack " + x.op.Stack)
+	if err := x.driver.Init(ctx, x.target); err != nil {
+		return fail(pulumi.ReasonOf(err.Error(), workspace.ReasonBackendUnavailable), err)
+	}
+	return nil
+}
+
+func (x *execution) preview(ctx context.Context) error {
+	plan := filepath.Join(x.target.Scratch, "plan.json")
+	run, err := x.driver.Preview(ctx, x.request(plan))
+	if err != nil {
+		return fail(workspace.ReasonPulumiUnavailable, err)
+	}
+	x.run = run
+	saved, readErr := os.ReadFile(plan) //nolint:gosec // G304: a file of ours
+	verdict := pulumi.JudgePreview(run, readErr == nil && len(saved) > 0)
+	if verdict.Outcome == workspace.Succeeded {
+		verdict = x.configKept(verdict)
+	}
+	x.take(verdict)
+	if verdict.Outcome != workspace.Succeeded {
+		return nil
+	}
+	x.out.Plan = saved
+	raw, err := json.Marshal(x.state)
+	if err != nil {
+		return fmt.Errorf("encoding state digests: %w", err)
+	}
+	if err := x.states.Keep(x.state.Digest, raw); err != nil {
+		x.config.Log.Error(err, "Could not keep the digests of the state")
+	}
+	return nil
+}
+
+// configKept refuses a plan that was made with another configuration than the rendered one: the CLI writes to the file when
+// it misses something, for example a salt, and the plan's secrets could then never be read.
+func (x *execution) configKept(v pulumi.Verdict) pulumi.Verdict {
+	if !x.run.ConfigChanged {
+		return v
+	}
+	return pulumi.Verdict{
+		Outcome: workspace.Failed, Reason: workspace.ReasonConfigInvalid,
+		Message: "Pulumi changed the configuration file that was rendered for it; the committed stack file may lack its secrets provider",
+	}
+}
+
+func (x *execution) take(v pulumi.Verdict) {
+	x.out.Outcome, x.out.Reason, x.out.Message, x.out.Violations = v.Outcome, v.Reason, v.Message, v.Violations
+	x.out.Steps = workspace.Steps{Done: x.run.Tally.Done, Total: x.run.Tally.Planned}
+}
+
+// request is a run with the operation's watchers attached.
+func (x *execution) request(plan string) pulumi.Request {
+	var tally pulumi.Tally
+	return pulumi.Request{
+		Target: x.target, PlanFile: plan, Refresh: x.op.Options.Refresh,
+		OnLine: func(line string) {
+			if strings.TrimSpace(line) != "" {
+				x.say(line)
+			}
+		},
+		OnEvent: func(phase int, event []byte) {
+			tally.Take(phase, event)
+			x.o.progress(workspace.Steps{Done: tally.Done, Total: tally.Planned})
+		},
+		OnStart: func(pid int) {
+			if err := x.journal.Note(x.op.ID, pid); err != nil {
+				x.config.Log.Error(err, "Could not note Pulumi's process")
+			}
+		},
+	}
+}
+
+// say tells the watchers a line, secrets masked.
+func (x *execution) say(line string) {
+	x.o.tell(agentpb.Event_KIND_LOG, cut(x.mask.Text(line), messageLimit))
+}
+
+var permalinkPattern = regexp.MustCompile(`(?m)^\s*View (?:Live|in Browser)[^:\n]*: (https?://\S+)`)
+
+func permalink(output string) string {
+	all := permalinkPattern.FindAllStringSubmatch(output, -1)
+	if len(all) == 0 {
+		return ""
+	}
+	return all[len(all)-1][1]
+}

@@ -1,0 +1,85 @@
+// Package pulumi drives the Pulumi CLI: preview --save-plan, up --plan, stack export. It knows the CLI's exit codes, texts
+// and engine events, and turns them into a workspace.Outcome.
+//
+// The CLI sends its engine events to a socket of ours, one stream for each phase: a preview has one, an up has the
+// constrained preview's and then, if that was not refused, the real update's. The flag is a debugging one (--event-log with
+// PULUMI_DEBUG_COMMANDS), but the same that Pulumi's own Automation API uses, and a file in its place would be truncated
+// between the phases.
+package pulumi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+)
+
+// ErrNoStack says that the stack does not exist in the backend.
+var ErrNoStack = errors.New("the stack does not exist")
+
+// Target is a stack, and all that a call of the CLI needs to reach it.
+type Target struct {
+	// Dir is the project's folder, with Pulumi.yaml.
+	Dir string
+	// Project is the project's name.
+	Project string
+	// Stack is "name", "project/name" or "organization/project/name".
+	Stack string
+	// ConfigFile is the rendered configuration of the stack, outside the checkout. Not used by Export.
+	ConfigFile string
+	// Scratch is a folder for this operation alone.
+	Scratch string
+	// Env is the whole environment of the CLI, KEY=VALUE.
+	Env []string
+}
+
+// Request is one preview or update.
+type Request struct {
+	Target
+	// PlanFile is where a preview saves its plan, and where an update reads it. Required.
+	PlanFile string
+	// Refresh reads the real resources first.
+	Refresh bool
+	// OnStart is called with the process of the CLI.
+	OnStart func(pid int)
+	// OnEvent is called for each engine event as it comes, with its JSON. Phases start at 1.
+	OnEvent func(phase int, event []byte)
+	// OnLine is called for each line of the output, as it comes. It may hold secrets.
+	OnLine func(line string)
+}
+
+// Run is how a call of the CLI ended. Output and Events may hold secrets.
+type Run struct {
+	// ExitCode is the CLI's; -1 when a signal ended it.
+	ExitCode int
+	// Interrupted says that it was asked to stop.
+	Interrupted bool
+	// Output is the end of what it wrote.
+	Output string
+	// Events are the engine events, one line each, of all phases.
+	Events []byte
+	// Tally is what the events tell.
+	Tally Tally
+	// ConfigChanged says that the CLI wrote to the configuration file.
+	ConfigChanged bool
+}
+
+// Driver drives the CLI. Each call ends soon after its context is done: the CLI is interrupted, and killed when it does not
+// end in the grace period.
+type Driver interface {
+	// Version is the CLI's, "v3.276.0".
+	Version(ctx context.Context) (string, error)
+	// Export reads the stack's deployment: the JSON of apitype.DeploymentV3. ErrNoStack: there is no such stack.
+	Export(ctx context.Context, t Target) (json.RawMessage, error)
+	// Init creates the stack, with the secrets provider of the configuration file.
+	Init(ctx context.Context, t Target) error
+	// Preview runs a preview that saves its plan.
+	Preview(ctx context.Context, r Request) (*Run, error)
+	// Up runs an update that is constrained to a plan. It never runs one without.
+	Up(ctx context.Context, r Request) (*Run, error)
+	// Unlock removes the stack's lock. Only for locks that are known to be dead.
+	Unlock(ctx context.Context, t Target) error
+	// Outputs reads the stack's outputs, secrets in clear, and the names of the secret ones.
+	Outputs(ctx context.Context, t Target) (map[string]json.RawMessage, []string, error)
+	// Encrypt encrypts a value with the secrets provider of the configuration file, in that file.
+	Encrypt(ctx context.Context, t Target, key, value string) error
+}

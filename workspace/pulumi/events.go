@@ -1,0 +1,150 @@
+package pulumi
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/pulumi/pulumi/sdk/v3/go/common/apitype"
+	pulumirpc "github.com/pulumi/pulumi/sdk/v3/proto/go"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/emptypb"
+)
+
+// Tally is what the engine events of a run tell.
+type Tally struct {
+	// Phases counts the streams of events: a preview has one, an up has two when it came to the update.
+	Phases int
+	// Updating says that the real update began.
+	Updating bool
+	// Planned counts the steps of the (constrained) preview, Done those of the real update.
+	Planned, Done int
+	// Unsure says that a step of the real update failed in a way that may have changed something.
+	Unsure bool
+	// Errors are the texts of the error diagnostics, in order.
+	Errors []string
+	// Started counts the steps of the real update that began.
+	Started int
+}
+
+// eventServer receives the CLI's engine events over a unix socket.
+type eventServer struct {
+	pulumirpc.UnimplementedEventsServer
+	grpc    *grpc.Server
+	dir     string
+	socket  string
+	onEvent func(int, []byte)
+
+	mu     sync.Mutex
+	events bytes.Buffer
+	tally  Tally
+}
+
+func newEventServer(onEvent func(int, []byte)) (*eventServer, error) {
+	// Not in the scratch folder: a socket's path must be short.
+	dir, err := os.MkdirTemp("", "plangate-")
+	if err != nil {
+		return nil, fmt.Errorf("making event folder: %w", err)
+	}
+	s := &eventServer{dir: dir, socket: filepath.Join(dir, "events"), onEvent: onEvent}
+	l, err := net.Listen("unix", s.socket)
+	if err != nil {
+		_ = os.RemoveAll(dir)
+		return nil, fmt.Errorf("listening on %q: %w", s.socket, err)
+	}
+	s.grpc = grpc.NewServer(grpc.MaxRecvMsgSize(1 << 30))
+	pulumirpc.RegisterEventsServer(s.grpc, s)
+	go func() { _ = s.grpc.Serve(l) }()
+	return s, nil
+}
+
+// flag is the value of --event-log.
+func (s *eventServer) flag() string { return "tcp://unix://" + s.socket }
+
+// StreamEvents takes the events of one phase.
+func (s *eventServer) StreamEvents(stream grpc.ClientStreamingServer[pulumirpc.EventRequest, emptypb.Empty]) error {
+	s.mu.Lock()
+	s.tally.Phases++
+	phase := s.tally.Phases
+	s.mu.Unlock()
+	for {
+		r, err := stream.Recv()
+		if err != nil {
+			return stream.SendAndClose(&emptypb.Empty{})
+		}
+		s.take(phase, bytes.TrimSpace([]byte(r.GetEvent())))
+	}
+}
+
+func (s *eventServer) take(phase int, raw []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.events.Write(raw)
+	s.events.WriteByte('\n')
+	s.tally.Take(phase, raw)
+	if s.onEvent != nil {
+		s.onEvent(phase, raw)
+	}
+}
+
+// close stops the server and returns what came. The CLI has ended, so no more comes.
+func (s *eventServer) close() ([]byte, Tally) {
+	s.grpc.Stop()
+	_ = os.RemoveAll(s.dir)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.events.Bytes(), s.tally
+}
+
+// changes are the operations that change something real or in the state.
+var changes = map[apitype.OpType]bool{
+	apitype.OpCreate: true, apitype.OpUpdate: true, apitype.OpDelete: true, apitype.OpCreateReplacement: true,
+	apitype.OpDeleteReplaced: true, apitype.OpImport: true, apitype.OpImportReplacement: true,
+	apitype.OpReadReplacement: true,
+}
+
+// Changes says whether an operation changes something; same, read, refresh and the logical "replace" do not.
+func Changes(op apitype.OpType) bool { return changes[op] }
+
+// Take counts one event. An event that cannot be read counts for nothing.
+func (t *Tally) Take(phase int, event []byte) {
+	t.Phases = max(t.Phases, phase)
+	var e apitype.EngineEvent
+	if json.Unmarshal(event, &e) == nil {
+		t.add(phase, &e)
+	}
+}
+
+// counts says whether a step counts. Like Pulumi's own summary it leaves out default providers, which no program names.
+func counts(m apitype.StepEventMetadata) bool {
+	return Changes(m.Op) && !(strings.HasPrefix(m.Type, "pulumi:providers:") && strings.Contains(m.URN, "::default"))
+}
+
+func (t *Tally) add(phase int, e *apitype.EngineEvent) {
+	real := phase > 1
+	switch {
+	case e.ResourcePreEvent != nil && counts(e.ResourcePreEvent.Metadata):
+		if real {
+			t.Started++
+			return
+		}
+		t.Planned++
+	case e.ResOutputsEvent != nil && real && counts(e.ResOutputsEvent.Metadata):
+		t.Done++
+	case e.ResOpFailedEvent != nil && real && e.ResOpFailedEvent.Status != 0:
+		t.Unsure = true
+	case e.PreludeEvent != nil && real:
+		t.Updating = true
+	case e.DiagnosticEvent != nil && e.DiagnosticEvent.Severity == "error":
+		text := e.DiagnosticEvent.Message
+		if e.DiagnosticEvent.URN != "" {
+			text = e.DiagnosticEvent.URN + ": " + text
+		}
+		t.Errors = append(t.Errors, text)
+	}
+}

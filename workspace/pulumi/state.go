@@ -1,0 +1,102 @@
+package pulumi
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+var errNotAFile = errors.New("not a plain file backend")
+
+// ShortName is the last part of a stack's name.
+func ShortName(stack string) string { return stack[strings.LastIndex(stack, "/")+1:] }
+
+// projectOf is the project that a stack's name gives, or else the given one.
+func projectOf(stack, project string) string {
+	parts := strings.Split(stack, "/")
+	if len(parts) > 1 {
+		return parts[len(parts)-2]
+	}
+	return project
+}
+
+func getenv(env []string, key string) string {
+	value := ""
+	for _, kv := range env {
+		if k, v, ok := strings.Cut(kv, "="); ok && k == key {
+			value = v // the last one wins, as in exec
+		}
+	}
+	return value
+}
+
+// exportFile reads the deployment of a stack in a file backend of today's layout: version 1, plain JSON, one file a stack.
+func exportFile(t Target) (json.RawMessage, error) {
+	root, err := fileBackend(getenv(t.Env, "PULUMI_BACKEND_URL"))
+	if err != nil {
+		return nil, err
+	}
+	meta, err := os.ReadFile(filepath.Join(root, ".pulumi", "meta.yaml"))
+	if err != nil {
+		return nil, errNotAFile
+	}
+	var layout struct {
+		Version int `json:"version"`
+	}
+	if yaml.Unmarshal(meta, &layout) != nil || layout.Version != 1 {
+		return nil, errNotAFile
+	}
+	project := projectOf(t.Stack, t.Project)
+	if project == "" || !filepath.IsLocal(project) || !filepath.IsLocal(ShortName(t.Stack)) {
+		return nil, errNotAFile
+	}
+	base := filepath.Join(root, ".pulumi", "stacks", project, ShortName(t.Stack)+".json")
+	for _, compressed := range []string{".gz", ".zst"} {
+		if _, err := os.Lstat(base + compressed); err == nil {
+			return nil, errNotAFile
+		}
+	}
+	return readCheckpoint(base)
+}
+
+func readCheckpoint(path string) (json.RawMessage, error) {
+	raw, err := os.ReadFile(path) //nolint:gosec // G304: below the backend's folder
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, ErrNoStack
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading state: %w", err)
+	}
+	var file struct {
+		Version    int      `json:"version"`
+		Features   []string `json:"features"`
+		Checkpoint struct {
+			Latest json.RawMessage `json:"latest"`
+		} `json:"checkpoint"`
+	}
+	if json.Unmarshal(raw, &file) != nil || file.Version != 3 || len(file.Features) > 0 {
+		return nil, errNotAFile
+	}
+	if len(file.Checkpoint.Latest) == 0 {
+		return json.RawMessage("{}"), nil
+	}
+	return file.Checkpoint.Latest, nil
+}
+
+func fileBackend(backend string) (string, error) {
+	rest, ok := strings.CutPrefix(backend, "file://")
+	if !ok {
+		return "", errNotAFile
+	}
+	path, err := url.PathUnescape(rest)
+	if err != nil || !filepath.IsAbs(path) || strings.Contains(rest, "?") {
+		return "", errNotAFile
+	}
+	return path, nil
+}
