@@ -85,22 +85,26 @@ func (p Plan) Empty() bool {
 	return !slices.ContainsFunc(p.Changes, func(c v1alpha1.ResourceChange) bool { return !passive(c.Operation) })
 }
 
-// First returns the first n changes, and fewer or with fewer properties when they would be too large for an object.
+// First returns the first n changes, and fewer or with fewer properties when they would be too large for an object. Each
+// change is named before the room that is left goes to properties, from the first change on.
 func (p Plan) First(n int) []v1alpha1.ResourceChange {
 	listed := make([]v1alpha1.ResourceChange, 0, min(n, len(p.Changes)))
 	budget := maxListedBytes
 	for _, c := range p.Changes[:min(n, len(p.Changes))] {
-		c = trimmed(c)
-		size := jsonSize(c)
-		if size > budget {
-			c = withoutProperties(c)
-			size = jsonSize(c)
-		}
-		if size > budget {
+		if budget -= jsonSize(bare(c)); budget < 0 {
 			break
 		}
-		budget -= size
 		listed = append(listed, c)
+	}
+	for i, c := range listed {
+		c = trimmed(c)
+		more := jsonSize(c) - jsonSize(bare(c))
+		if more > budget {
+			listed[i] = bare(c)
+			continue
+		}
+		budget -= more
+		listed[i] = c
 	}
 	return listed
 }
@@ -156,9 +160,10 @@ func trimmed(c v1alpha1.ResourceChange) v1alpha1.ResourceChange {
 	return c
 }
 
-func withoutProperties(c v1alpha1.ResourceChange) v1alpha1.ResourceChange {
-	c.MoreProperties += int32(len(c.Properties)) //nolint:gosec // at most 50 are listed
-	c.Properties = nil
+// bare is a change without its lists.
+func bare(c v1alpha1.ResourceChange) v1alpha1.ResourceChange {
+	c.MoreProperties += int32(len(c.Properties)) //nolint:gosec // bounded by the plan file's size
+	c.Properties, c.Unbound = nil, nil
 	return c
 }
 

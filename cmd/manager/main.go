@@ -38,8 +38,6 @@ func main() {
 	}
 }
 
-// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;create;update
-
 func run() error {
 	o := options.Options{}
 	o.Bind(flag.CommandLine)

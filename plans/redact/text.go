@@ -212,5 +212,11 @@ func unseen(r rune) bool {
 func Masker(secrets []string) func(string) string {
 	forms := Forms(secrets)
 	// Once before and once after control sequences are taken out, so that neither hides a secret from the other.
-	return func(s string) string { return mask(Printable(mask(s, forms)), forms) }
+	return func(s string) string {
+		clear := strings.Split(Printable(mask(s, forms)), Secret)
+		for i := range clear {
+			clear[i] = mask(clear[i], forms)
+		}
+		return strings.Join(clear, Secret)
+	}
 }

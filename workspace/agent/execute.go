@@ -40,6 +40,8 @@ type execution struct {
 	deployment json.RawMessage
 	state      pulumi.State
 	run        *pulumi.Run
+	// planned counts the steps of an Apply's plan.
+	planned int
 }
 
 // stop is an operation that ends early.
@@ -127,6 +129,7 @@ func (x *execution) prepare(ctx context.Context) error {
 	if x.op.Type == workspace.Apply && digestOf(x.op.Plan) != x.op.PlanDigest {
 		return fail(workspace.ReasonPlanInvalid, fmt.Errorf("checking plan: its digest is %q and not %q", digestOf(x.op.Plan), x.op.PlanDigest))
 	}
+	x.planned = pulumi.PlannedSteps(x.op.Plan)
 	version, err := x.driver.Version(ctx)
 	if err != nil {
 		return fail(workspace.ReasonPulumiUnavailable, err)
@@ -268,7 +271,12 @@ func (x *execution) configKept(v pulumi.Verdict) pulumi.Verdict {
 
 func (x *execution) take(v pulumi.Verdict) {
 	x.out.Outcome, x.out.Reason, x.out.Message, x.out.Violations = v.Outcome, v.Reason, v.Message, v.Violations
-	x.out.Steps = workspace.Steps{Done: x.run.Tally.Done, Total: x.run.Tally.Planned}
+	x.out.Steps = x.count(x.run.Tally)
+}
+
+// count takes the total from the plan, when there is one: the constrained preview ends at the first violation.
+func (x *execution) count(t pulumi.Tally) workspace.Steps {
+	return workspace.Steps{Done: t.Done, Total: max(t.Planned, x.planned)}
 }
 
 // request is a run with the operation's watchers attached.
@@ -283,7 +291,7 @@ func (x *execution) request(plan string) pulumi.Request {
 		},
 		OnEvent: func(phase int, event []byte) {
 			tally.Take(phase, event)
-			x.o.progress(workspace.Steps{Done: tally.Done, Total: tally.Planned})
+			x.o.progress(x.count(tally))
 		},
 		OnStart: func(pid int) {
 			if err := x.journal.Note(x.op.ID, pid); err != nil {

@@ -62,7 +62,12 @@ func TestApplyRefusesAndReports(t *testing.T) {
     properties: {path: DIR/out/b, content: FAIL}
     options: {dependsOn: ["${a}"]}
 `),
-			want: want{outcome: workspace.Partial, reason: workspace.ReasonProgramFailed, message: "told to fail", steps: workspace.Steps{Done: 1, Total: 3}, files: map[string]string{"a": "one", "b": "(none)"}},
+			want: want{outcome: workspace.Partial, reason: workspace.ReasonProgramFailed, message: "told to fail", steps: workspace.Steps{Done: 2, Total: 3}, files: map[string]string{"a": "one", "b": "(none)"}},
+		},
+		"a first resource that fails without a doubt changes nothing": {
+			reason: "the stack itself was created in the state, but nothing real",
+			files:  program("\n  b:\n    type: files:File\n    properties: {path: DIR/out/b, content: FAIL}\n"),
+			want:   want{outcome: workspace.Failed, reason: workspace.ReasonProgramFailed, message: "told to fail", steps: workspace.Steps{Done: 1, Total: 2}, files: map[string]string{"b": "(none)"}},
 		},
 		"a state that somebody else moved is stale, and the resource is named": {
 			reason: "Pulumi lets this pass",

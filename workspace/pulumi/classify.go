@@ -78,7 +78,7 @@ func JudgeUp(run *Run) Verdict {
 		v.Outcome, v.Reason, v.Violations = workspace.Cancelled, workspace.ReasonCancelled, nil
 		v.Message = fmt.Sprintf("the update was asked to stop; %d of %d steps were done", run.Tally.Done, run.Tally.Planned)
 	}
-	if run.Tally.Done > 0 || run.Tally.Unsure || run.ExitCode < 0 && run.Tally.Started > 0 {
+	if run.Tally.Real > 0 || run.Tally.Unsure || run.ExitCode < 0 && run.Tally.Started > 0 {
 		v.Outcome = workspace.Partial
 	}
 	return v

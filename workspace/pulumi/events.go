@@ -24,6 +24,8 @@ type Tally struct {
 	Updating bool
 	// Planned counts the steps of the (constrained) preview, Done those of the real update.
 	Planned, Done int
+	// Real counts the steps of Done that were for resources of a provider: not the stack itself, nor components.
+	Real int
 	// Unsure says that a step of the real update failed in a way that may have changed something.
 	Unsure bool
 	// Errors are the texts of the error diagnostics, in order.
@@ -125,6 +127,34 @@ func counts(m apitype.StepEventMetadata) bool {
 	return Changes(m.Op) && !(strings.HasPrefix(m.Type, "pulumi:providers:") && strings.Contains(m.URN, "::default"))
 }
 
+func isCustom(m apitype.StepEventMetadata) bool {
+	return m.New != nil && m.New.Custom || m.Old != nil && m.Old.Custom
+}
+
+// PlannedSteps counts the steps of a plan file in the same way. Imports are not in it.
+func PlannedSteps(plan []byte) int {
+	var p struct {
+		ResourcePlans map[string]struct {
+			Steps []apitype.OpType `json:"steps"`
+		} `json:"resourcePlans"`
+	}
+	if json.Unmarshal(plan, &p) != nil {
+		return 0
+	}
+	n := 0
+	for urn, r := range p.ResourcePlans {
+		_, rest, _ := strings.Cut(urn, "::")
+		_, rest, _ = strings.Cut(rest, "::")
+		kind, _, _ := strings.Cut(rest, "::")
+		for _, op := range r.Steps {
+			if counts(apitype.StepEventMetadata{Op: op, URN: urn, Type: kind}) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 func (t *Tally) add(phase int, e *apitype.EngineEvent) {
 	real := phase > 1
 	switch {
@@ -136,6 +166,9 @@ func (t *Tally) add(phase int, e *apitype.EngineEvent) {
 		t.Planned++
 	case e.ResOutputsEvent != nil && real && counts(e.ResOutputsEvent.Metadata):
 		t.Done++
+		if isCustom(e.ResOutputsEvent.Metadata) {
+			t.Real++
+		}
 	case e.ResOpFailedEvent != nil && real && e.ResOpFailedEvent.Status != 0:
 		t.Unsure = true
 	case e.PreludeEvent != nil && real:

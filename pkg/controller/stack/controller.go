@@ -133,6 +133,7 @@ func (r *Reconciler) wake(key types.NamespacedName) func() {
 // +kubebuilder:rbac:groups=plangate.dev,resources=stacks/status,verbs=get;patch
 // +kubebuilder:rbac:groups=plangate.dev,resources=stacks/finalizers,verbs=update
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;create;patch
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;create;update
 
 // Reconcile brings one Stack a step towards what it asks for.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
