@@ -32,7 +32,7 @@ with_race = $(if $(filter-out 0,$(RACE)),CGO_ENABLED=1)
 # Tests with a world of their own, which the unit tests must not need.
 UNIT_PACKAGES = $(or $(PKG),$$(go list ./... | grep -Ev '/tests/(e2e|envtest|bench)(/|$$)'))
 # Modules of our own that are small enough to be linted and tested each time.
-SMALL_MODULES := $(wildcard hack/mkimage hack/node-tools hack/tools tests/provider-files)
+SMALL_MODULES := $(patsubst %/go.mod,%,$(wildcard $(addsuffix /go.mod,hack/mkimage hack/node-tools hack/tools)))
 
 ##@ General
 
@@ -103,10 +103,11 @@ fmt: ## Format the code, and add missing license headers
 
 .PHONY: lint
 lint: ## Run the linters, and hold the budgets for sizes
-	@hack/boilerplate.sh --check
-	@hack/verify-budgets.sh
-	@lint=$$(hack/tools/ensure.sh golangci); "$$lint/golangci-lint" run ./...; \
-	for module in $(SMALL_MODULES); do (cd $$module && "$$lint/golangci-lint" run ./...); done
+	@lint=$$(hack/tools/ensure.sh golangci)/golangci-lint; status=0; \
+	hack/boilerplate.sh --check || status=1; \
+	hack/verify-budgets.sh || status=1; \
+	for module in . $(SMALL_MODULES); do (cd $$module && "$$lint" run ./...) || status=1; done; \
+	exit $$status
 
 .PHONY: verify
 verify: ## Check that generated files, modules, formats and texts are as they should be
@@ -133,8 +134,7 @@ endif
 .PHONY: test-envtest
 test-envtest: ## Run the tests against a real API server
 	@KUBEBUILDER_ASSETS=$$(hack/cache/path.sh kubernetes); \
-	PLANGATE_TEST_PATH=$$(hack/cache/path.sh pulumi pulumi-language-yaml pulumi-kubernetes); \
-	export KUBEBUILDER_ASSETS PLANGATE_TEST_PATH; \
+	export KUBEBUILDER_ASSETS; \
 	$(with_race) $(GO_TEST) $(RACE_FLAG) -timeout 15m ./tests/envtest/... $(SUMMARY)
 
 .PHONY: test-e2e

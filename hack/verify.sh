@@ -35,9 +35,9 @@ check_modules() {
 
 check_format() {
   local files
-  files=$(gofmt -l $(find . -name .git -prune -o -name testdata -prune -o -name '*.go' -type f -print))
+  files=$(find . -name .git -prune -o -name testdata -prune -o -name '*.go' -type f -print0 | xargs -0 gofmt -l)
   [ -z "$files" ] || {
-    printf 'not formatted: %s\n' $files
+    printf 'not formatted:\n%s\n' "$files"
     return 1
   }
 }

@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package plans
 
 import (
@@ -129,16 +132,17 @@ func (p Plan) Masked(secrets []string) Plan {
 }
 
 func masked(c v1alpha1.ResourceChange, mask func(string) string) v1alpha1.ResourceChange {
-	c.Type, c.Name, c.URN = mask(c.Type), mask(c.Name), mask(c.URN)
+	short := func(s string, limit int) string { return redact.Shorten(mask(s), limit) }
+	c.Type, c.Name, c.URN = short(c.Type, 512), short(c.Name, 512), short(c.URN, 2048)
 	c.Properties = slices.Clone(c.Properties)
 	for i := range c.Properties {
 		p := &c.Properties[i]
-		p.Path = mask(p.Path)
+		p.Path = short(p.Path, 512)
 		p.Old, p.New = maskedPointer(p.Old, mask), maskedPointer(p.New, mask)
 	}
 	c.Unbound = slices.Clone(c.Unbound)
 	for i := range c.Unbound {
-		c.Unbound[i] = mask(c.Unbound[i])
+		c.Unbound[i] = short(c.Unbound[i], 512)
 	}
 	return c
 }
@@ -235,24 +239,30 @@ func brief(s v1alpha1.PlanSummary, t tally) string {
 			words = append(words, fmt.Sprintf("%s%d", w.sign, w.count))
 		}
 	}
-	text := strings.Join(words, " ")
+	if len(words) == 0 {
+		words = []string{quiet(s, t)}
+	}
+	parts := []string{strings.Join(words, " ")}
+	for _, w := range []struct {
+		count int
+		word  string
+	}{{t.other, "other"}, {t.drifted, "drifted"}, {int(s.Unbound), "unbound"}} {
+		if w.count > 0 && parts[0] != fmt.Sprintf("%d %s", w.count, w.word) {
+			parts = append(parts, fmt.Sprintf("%d %s", w.count, w.word))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// quiet says what there is when nothing is made, changed or deleted.
+func quiet(s v1alpha1.PlanSummary, t tally) string {
 	switch {
-	case text == "" && t.active == 0:
-		text = "no changes"
-	case text == "" && t.other > 0:
-		text = fmt.Sprintf("%d other", t.other)
-	case text == "" && s.Outputs > 0:
-		text = "outputs only"
-	case text == "":
-		text = "bookkeeping only"
+	case t.active == 0:
+		return "no changes"
 	case t.other > 0:
-		text += fmt.Sprintf(", %d other", t.other)
+		return fmt.Sprintf("%d other", t.other)
+	case s.Outputs > 0:
+		return "outputs only"
 	}
-	if t.drifted > 0 {
-		text += fmt.Sprintf(", %d drifted", t.drifted)
-	}
-	if s.Unbound > 0 {
-		text += fmt.Sprintf(", %d unbound", s.Unbound)
-	}
-	return text
+	return "bookkeeping only"
 }

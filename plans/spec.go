@@ -1,6 +1,10 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package plans
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -132,7 +136,7 @@ func differing(stated, spec Statement) error {
 	} {
 		was, werr := json.Marshal(f.was)
 		is, ierr := json.Marshal(f.is)
-		if werr != nil || ierr != nil || string(was) != string(is) {
+		if werr != nil || ierr != nil || !bytes.Equal(was, is) {
 			errs = append(errs, fmt.Errorf("%s: not what the statement says", f.name))
 		}
 	}

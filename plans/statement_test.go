@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package plans
 
 import (
@@ -135,11 +138,11 @@ func TestNewStatementRefuses(t *testing.T) {
 
 func TestParseIsStrict(t *testing.T) {
 	valid := mustSpec(t, specInput()).Statement
-	replace := func(old, new string) string {
+	replace := func(old, now string) string {
 		if !strings.Contains(valid, old) {
 			t.Fatalf("the test is broken: no %q in %s", old, valid)
 		}
-		return strings.Replace(valid, old, new, 1)
+		return strings.Replace(valid, old, now, 1)
 	}
 	for name, s := range map[string]string{
 		"empty":                 "",

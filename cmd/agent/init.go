@@ -10,14 +10,10 @@ import (
 
 // beInit is process 1 of the container: it runs the agent as a child, passes signals on, and reaps every process that lost
 // its parent. The agent itself must not: it would take the exit codes that its own calls wait for.
-func beInit() error {
-	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("starting agent: %w", err)
-	}
+func beInit(program string, argv []string) error {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-	child, err := os.StartProcess(self, os.Args, &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
+	child, err := os.StartProcess(program, argv, &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
 	if err != nil {
 		return fmt.Errorf("starting agent: %w", err)
 	}

@@ -83,7 +83,11 @@ func serve(args []string) error {
 		return err
 	}
 	if os.Getpid() == 1 {
-		return beInit()
+		self, err := os.Executable()
+		if err != nil {
+			return fmt.Errorf("starting agent: %w", err)
+		}
+		return beInit(self, os.Args)
 	}
 	zapLog, err := zap.NewProduction()
 	if err != nil {

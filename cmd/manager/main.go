@@ -40,8 +40,12 @@ func main() {
 
 func run() error {
 	o := options.Options{}
-	o.Bind(flag.CommandLine)
-	flag.Parse()
+	// A set of our own: libraries put flags of theirs into the common one.
+	flags := flag.NewFlagSet("manager", flag.ExitOnError)
+	o.Bind(flags)
+	if err := flags.Parse(os.Args[1:]); err != nil {
+		return err
+	}
 	if err := o.Validate(); err != nil {
 		return err
 	}

@@ -26,13 +26,13 @@ func Status(ctx context.Context, c client.Client, before, after client.Object, o
 	return nil
 }
 
-// EnsureFinalizer adds a finalizer and reports whether it was missing.
-func EnsureFinalizer(ctx context.Context, c client.Client, obj client.Object, finalizer string) (bool, error) {
+// EnsureFinalizer adds a finalizer if it is missing; obj then holds the new resourceVersion.
+func EnsureFinalizer(ctx context.Context, c client.Client, obj client.Object, finalizer string) error {
 	before := obj.DeepCopyObject().(client.Object) //nolint:errcheck // a copy of a client.Object is one
 	if !controllerutil.AddFinalizer(obj, finalizer) {
-		return false, nil
+		return nil
 	}
-	return true, patchMeta(ctx, c, before, obj)
+	return patchMeta(ctx, c, before, obj)
 }
 
 // RemoveFinalizer removes a finalizer; one that is not there is no error, nor is an object that is gone.

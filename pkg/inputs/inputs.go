@@ -125,7 +125,7 @@ func (g *Gatherer) Forget(uid types.UID) {
 // versions are the names and versions of all Secrets that the Stack refers to, and its key.
 func (g *Gatherer) versions(ctx context.Context, stack *v1alpha1.Stack) (string, error) {
 	var all []string
-	for _, name := range append(SecretNames(stack), keyName(stack)) {
+	for _, name := range WatchedSecrets(stack) {
 		meta := &metav1.PartialObjectMetadata{}
 		meta.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 		err := g.cache.Get(ctx, client.ObjectKey{Namespace: stack.Namespace, Name: name}, meta)
@@ -136,6 +136,11 @@ func (g *Gatherer) versions(ctx context.Context, stack *v1alpha1.Stack) (string,
 	}
 	text, err := json.Marshal(all)
 	return string(text), err
+}
+
+// WatchedSecrets are the names of all Secrets whose change means something to a Stack: those that it refers to, and its key.
+func WatchedSecrets(stack *v1alpha1.Stack) []string {
+	return append(SecretNames(stack), keyName(stack))
 }
 
 // SecretNames are the names of the Secrets that a Stack refers to, sorted, each once.
@@ -242,6 +247,12 @@ func resolve(field string, ref v1alpha1.ResourceRef, read readSecret) (string, e
 func (in *Inputs) Operation(stack *v1alpha1.Stack, op *workspace.Operation) {
 	op.Stack, op.Backend = stack.Spec.Stack, stack.Spec.Backend
 	op.Config, op.SecretConfig, op.Env = in.config, in.secrets, in.env
+	for name, ref := range stack.Spec.EnvRefs {
+		if ref.Type == v1alpha1.ResourceRefLiteral {
+			op.PlainEnv = append(op.PlainEnv, name)
+		}
+	}
+	sort.Strings(op.PlainEnv)
 	op.FallbackSalt = in.Salt
 	op.Options = workspace.Options{Refresh: stack.Spec.Refresh}
 }

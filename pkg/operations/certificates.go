@@ -155,11 +155,11 @@ func (a *Authority) ServerSecret(workspaceUID string) (map[string][]byte, error)
 // RenewAt is when a Secret made by ServerSecret must be made anew: after two thirds of its life, or at once when it is not
 // one of this authority.
 func (a *Authority) RenewAt(data map[string][]byte, workspaceUID string) time.Time {
-	block, _ := pem.Decode(data[corev1.TLSCertKey])
-	if block == nil || string(data["ca.crt"]) != string(a.pem) {
+	pair, err := tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
+	if err != nil || string(data["ca.crt"]) != string(a.pem) {
 		return time.Time{}
 	}
-	cert, err := x509.ParseCertificate(block.Bytes)
+	cert, err := x509.ParseCertificate(pair.Certificate[0])
 	if err != nil || cert.CheckSignatureFrom(a.cert) != nil || cert.VerifyHostname(ServerName(workspaceUID)) != nil {
 		return time.Time{}
 	}
@@ -167,7 +167,8 @@ func (a *Authority) RenewAt(data map[string][]byte, workspaceUID string) time.Ti
 }
 
 func renewAt(cert *x509.Certificate) time.Time {
-	return cert.NotBefore.Add(cert.NotAfter.Sub(cert.NotBefore) * 2 / 3)
+	issued := cert.NotBefore.Add(clockSkew)
+	return issued.Add(cert.NotAfter.Sub(issued) * 2 / 3)
 }
 
 // clientConfig is the TLS configuration with which the operator speaks to the agent of a Workspace.

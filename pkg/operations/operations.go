@@ -27,6 +27,8 @@ const (
 	callTimeout = 10 * time.Second
 	// transferTimeout bounds a call that moves plan files.
 	transferTimeout = 2 * time.Minute
+	// lostPause keeps a watch that fails at once from being tried again and again at once.
+	lostPause = time.Second
 	// progressEvery is how often a running operation wakes its controller at most.
 	progressEvery = 2 * time.Second
 )
@@ -116,6 +118,9 @@ func IsBusy(err error) bool { return client.IsBusy(err) }
 // IsWrongPod reports whether err says that the agent runs in another pod than was meant.
 func IsWrongPod(err error) bool { return client.IsWrongPod(err) }
 
+// IsInvalid reports whether err says that the agent will never take this operation.
+func IsInvalid(err error) bool { return client.IsInvalid(err) }
+
 // IsUnavailable reports whether err says that the agent could not be reached.
 func IsUnavailable(err error) bool { return client.IsUnavailable(err) }
 
@@ -139,6 +144,7 @@ func (c *Client) watch(ctx context.Context, t Target, id string, wake func()) {
 	}()
 	conn, err := c.conn(ctx, t)
 	if err != nil {
+		rest(ctx, lostPause)
 		return
 	}
 	var last time.Time
@@ -150,6 +156,14 @@ func (c *Client) watch(ctx context.Context, t Target, id string, wake func()) {
 	})
 	if err != nil && ctx.Err() == nil {
 		c.log.V(1).Info("Lost sight of an operation", "operation", id, "error", err.Error())
+		rest(ctx, lostPause)
+	}
+}
+
+func rest(ctx context.Context, pause time.Duration) {
+	select {
+	case <-time.After(pause):
+	case <-ctx.Done():
 	}
 }
 

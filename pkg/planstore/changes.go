@@ -1,6 +1,10 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package planstore
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -63,7 +67,7 @@ func (s *Store) putConfigMap(ctx context.Context, cm *corev1.ConfigMap) error {
 		return fmt.Errorf("storing the changes: reading ConfigMap %q, which exists: %w", wanted.Name, err)
 	}
 	same := maps.Equal(there.Data, wanted.Data) && len(there.BinaryData) == len(wanted.BinaryData) &&
-		string(there.BinaryData[changesPackedKey]) == string(wanted.BinaryData[changesPackedKey])
+		bytes.Equal(there.BinaryData[changesPackedKey], wanted.BinaryData[changesPackedKey])
 	if !same || !isImmutable(there.Immutable) {
 		return fmt.Errorf("storing the changes: the ConfigMap %q is there with other content, or is not immutable; delete it if nothing else needs it", wanted.Name)
 	}

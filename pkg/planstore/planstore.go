@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package planstore keeps plan files in immutable Secrets, and long lists of changes in immutable ConfigMaps, beside the
 // UpdatePlan that names them.
 //
@@ -29,7 +32,7 @@ import (
 
 const (
 	// SecretType is the type of the Secrets that hold plan files.
-	SecretType corev1.SecretType = "plangate.dev/plan-file"
+	SecretType corev1.SecretType = "plangate.dev/plan-file" //nolint:gosec // G101: the name of a type
 
 	// maxChunk is how much one object holds; the API server takes 1 MiB of data.
 	maxChunk = 900 << 10

@@ -15,6 +15,7 @@ import (
 	"github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/config"
 	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/transport"
 	"github.com/go-git/go-git/v5/storage/memory"
 	"golang.org/x/sync/singleflight"
 )
@@ -145,6 +146,9 @@ func (r *Resolver) remember(repository string, a answer) {
 func listRemote(ctx context.Context, repository string) (map[string]string, error) {
 	remote := git.NewRemote(memory.NewStorage(), &config.RemoteConfig{Name: "origin", URLs: []string{repository}})
 	list, err := remote.ListContext(ctx, &git.ListOptions{PeelingOption: git.AppendPeeled})
+	if errors.Is(err, transport.ErrEmptyRemoteRepository) {
+		return map[string]string{}, nil
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package approval
 
 import (
@@ -134,7 +137,7 @@ func refuse(d v1alpha1.Decision, plan *v1alpha1.UpdatePlan, why string) v1alpha1
 func writer(entries []metav1.ManagedFieldsEntry, key string) string {
 	var names []string
 	for _, e := range entries {
-		if e.FieldsV1 == nil || !owns(e.FieldsV1.Raw, key) {
+		if e.FieldsV1 == nil || !owns(e.FieldsV1.GetRawBytes(), key) {
 			continue
 		}
 		if name := redact.Printable(e.Manager); !slices.Contains(names, name) {

@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package approval decides whether an UpdatePlan may be applied: a chain of small checks, in order, each of which can only
 // hold the plan back.
 //

@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package pulumiplan
 
 import (
@@ -15,13 +18,28 @@ const maxProperties = 2000
 
 // changes returns what happens to a resource, and 1 when it stays as it is and there is nothing to say of it.
 func (rec *record) changes() ([]v1alpha1.ResourceChange, int) {
-	var found []v1alpha1.ResourceChange
 	main := operation(rec.all())
-	if main == v1alpha1.ChangeSame && len(rec.options()) > 0 {
-		// Pulumi counts it as unchanged, but an apply is needed for the option to take effect.
-		main = v1alpha1.ChangeUpdate
+	found := rec.besides(main)
+	if main == v1alpha1.ChangeDelete || main == "" {
+		return found, 0
 	}
-	// An earlier instance can be deleted while the resource itself lives on.
+	properties, unbound := rec.properties(main), rec.unbound()
+	if main != v1alpha1.ChangeSame {
+		return append(found, rec.change(main, properties, unbound)), 0
+	}
+	if len(rec.options()) > 0 {
+		// Pulumi counts it as unchanged, but an apply is needed for the option to take effect.
+		return append(found, rec.change(v1alpha1.ChangeUpdate, properties, unbound)), 0
+	}
+	if len(properties)+len(unbound) == 0 {
+		return found, rec.countsAsSame()
+	}
+	return append(found, rec.change(main, properties, unbound)), 0
+}
+
+// besides returns what happens beside the main change: an instance that is deleted, drift, and the stack's outputs.
+func (rec *record) besides(main v1alpha1.ChangeOperation) []v1alpha1.ResourceChange {
+	var found []v1alpha1.ResourceChange
 	if rec.leftBehind() || main == v1alpha1.ChangeDelete {
 		op := v1alpha1.ChangeDelete
 		if rec.deleted != nil && rec.deleted.RetainOnDelete {
@@ -39,46 +57,38 @@ func (rec *record) changes() ([]v1alpha1.ResourceChange, int) {
 			found = append(found, rec.change(v1alpha1.ChangeOutputs, outputs, nil))
 		}
 	}
-	switch main {
-	case v1alpha1.ChangeDelete, "":
-		return found, 0
-	case v1alpha1.ChangeSame:
-		properties, unbound := rec.properties(main), rec.unbound()
-		if len(properties)+len(unbound) == 0 {
-			return found, rec.countsAsSame()
-		}
-		return append(found, rec.change(main, properties, unbound)), 0
-	}
-	return append(found, rec.change(main, rec.properties(main), rec.unbound())), 0
+	return found
+}
+
+// operations are what steps come to: the first that one of the steps belongs to.
+var operations = []struct {
+	operation v1alpha1.ChangeOperation
+	steps     []apitype.OpType
+}{
+	{v1alpha1.ChangeReplace, []apitype.OpType{apitype.OpReplace, apitype.OpCreateReplacement, apitype.OpImportReplacement}},
+	{v1alpha1.ChangeCreate, []apitype.OpType{apitype.OpCreate}},
+	{v1alpha1.ChangeUpdate, []apitype.OpType{apitype.OpUpdate}},
+	{v1alpha1.ChangeImport, []apitype.OpType{apitype.OpImport}},
+	{v1alpha1.ChangeRead, []apitype.OpType{apitype.OpRead, apitype.OpReadReplacement}},
+	{v1alpha1.ChangeSame, []apitype.OpType{apitype.OpSame}},
+	{v1alpha1.ChangeDelete, []apitype.OpType{apitype.OpDelete, apitype.OpDeleteReplaced}},
+	{v1alpha1.ChangeRemove, []apitype.OpType{apitype.OpReadDiscard, apitype.OpDiscardReplaced, apitype.OpRemovePendingReplace}},
 }
 
 // operation says in a word what a resource's steps come to, leaving aside an instance that is deleted by the way. It is
 // empty when there are none.
 func operation(steps []apitype.OpType) v1alpha1.ChangeOperation {
-	has := func(ops ...apitype.OpType) bool {
-		return slices.ContainsFunc(ops, func(op apitype.OpType) bool { return slices.Contains(steps, op) })
-	}
-	switch {
-	case slices.ContainsFunc(steps, foreign):
+	has := func(op apitype.OpType) bool { return slices.Contains(steps, op) }
+	if slices.ContainsFunc(steps, foreign) {
 		return v1alpha1.ChangeOther
-	case has(apitype.OpReadReplacement) && has(apitype.OpDiscardReplaced) && !has(apitype.OpDeleteReplaced):
-		return v1alpha1.ChangeRead
-	case has(apitype.OpReplace, apitype.OpCreateReplacement, apitype.OpImportReplacement):
-		return v1alpha1.ChangeReplace
-	case has(apitype.OpCreate):
-		return v1alpha1.ChangeCreate
-	case has(apitype.OpUpdate):
-		return v1alpha1.ChangeUpdate
-	case has(apitype.OpImport):
-		return v1alpha1.ChangeImport
-	case has(apitype.OpRead, apitype.OpReadReplacement):
-		return v1alpha1.ChangeRead
-	case has(apitype.OpSame):
-		return v1alpha1.ChangeSame
-	case has(apitype.OpDelete, apitype.OpDeleteReplaced):
-		return v1alpha1.ChangeDelete
-	case has(apitype.OpReadDiscard, apitype.OpDiscardReplaced, apitype.OpRemovePendingReplace):
-		return v1alpha1.ChangeRemove
+	}
+	if has(apitype.OpReadReplacement) && has(apitype.OpDiscardReplaced) && !has(apitype.OpDeleteReplaced) {
+		return v1alpha1.ChangeRead // one that was only read is read again, under another id
+	}
+	for _, o := range operations {
+		if slices.ContainsFunc(o.steps, has) {
+			return o.operation
+		}
 	}
 	return ""
 }

@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package pulumiplan reads what a preview leaves behind, Pulumi's plan file and its engine events, into a plans.Plan. It is
 // the only package that knows their formats, and the only one of the core that imports Pulumi's modules.
 //

@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package pulumiplan
 
 import (
@@ -70,38 +73,49 @@ func (d *diff) walk(path string, old, now value, replaces bool, depth int) {
 }
 
 // takeApart goes into objects and arrays. It does not when one side is secret, when the sides are of different kinds, when
-// elements of an array that holds secrets have moved, or when the whole is short.
+// elements of an array that holds secrets have moved, or when there is one side and it is short.
 func (d *diff) takeApart(path string, old, now value, replaces bool, depth int) bool {
+	if whole(old, now) {
+		return false
+	}
+	if om, nm, ok := both[map[string]any](old, now); ok {
+		d.objects(path, om, nm, replaces, depth)
+		return len(om)+len(nm) > 0
+	}
+	oa, na, ok := both[[]any](old, now)
+	moved := old.ok && now.ok && len(oa) != len(na)
+	if !ok || moved && (hasSecret(old.v) || hasSecret(now.v)) {
+		return false
+	}
+	for i := range max(len(oa), len(na)) {
+		d.walk(path+"["+strconv.Itoa(i)+"]", element(oa, i), element(na, i), replaces, depth+1)
+	}
+	return len(oa)+len(na) > 0
+}
+
+// whole tells whether values are shown as they are: marked ones, and short ones that have no counterpart.
+func whole(old, now value) bool {
 	if redact.IsMarked(old.v) || redact.IsMarked(now.v) {
-		return false
-	}
-	if old.ok != now.ok && len(redact.JSON(either(old, now), compact+1)) <= compact {
-		return false
-	}
-	om, oldMap := old.v.(map[string]any)
-	nm, nowMap := now.v.(map[string]any)
-	if (oldMap || !old.ok) && (nowMap || !now.ok) && len(om)+len(nm) > 0 {
-		for _, k := range sortedKeys(om, nm) {
-			ov, ook := om[k]
-			nv, nok := nm[k]
-			if !internal(k) {
-				d.walk(join(path, k), value{ov, ook}, value{nv, nok}, replaces, depth+1)
-			}
-		}
 		return true
 	}
-	oa, oldArray := old.v.([]any)
-	na, nowArray := now.v.([]any)
-	if (oldArray || !old.ok) && (nowArray || !now.ok) && len(oa)+len(na) > 0 {
-		if len(oa) != len(na) && old.ok && now.ok && (hasSecret(old.v) || hasSecret(now.v)) {
-			return false
+	return old.ok != now.ok && len(redact.JSON(either(old, now), compact+1)) <= compact
+}
+
+func (d *diff) objects(path string, old, now map[string]any, replaces bool, depth int) {
+	for _, k := range sortedKeys(old, now) {
+		ov, ook := old[k]
+		nv, nok := now[k]
+		if !internal(k) {
+			d.walk(join(path, k), value{ov, ook}, value{nv, nok}, replaces, depth+1)
 		}
-		for i := range max(len(oa), len(na)) {
-			d.walk(path+"["+strconv.Itoa(i)+"]", element(oa, i), element(na, i), replaces, depth+1)
-		}
-		return true
 	}
-	return false
+}
+
+// both returns two values of one kind; one that is not there is of any kind.
+func both[T any](a, b value) (av, bv T, ok bool) {
+	av, aok := a.v.(T)
+	bv, bok := b.v.(T)
+	return av, bv, (aok || !a.ok) && (bok || !b.ok)
 }
 
 func (d *diff) add(path string, old, now value, replaces bool) {
@@ -271,9 +285,10 @@ func join(path, key string) string {
 func rootOf(path string) string {
 	if strings.HasPrefix(path, `["`) {
 		for i := 2; i < len(path); i++ {
-			if path[i] == '\\' {
+			switch path[i] {
+			case '\\':
 				i++
-			} else if path[i] == '"' {
+			case '"':
 				return path[:min(len(path), i+2)]
 			}
 		}

@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package redact is the only place that masks: property values that Pulumi marks as secret, literal secret values in
 // text, and characters that would fool a terminal.
 //

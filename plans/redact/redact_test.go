@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package redact
 
 import (
@@ -160,11 +163,8 @@ func FuzzText(f *testing.F) {
 		if strings.ContainsFunc(got, unseen) {
 			t.Errorf("Text() = %q holds control characters", got)
 		}
-		if len(secret) >= minSecret && !words[secret] && strings.Contains(strings.ReplaceAll(got, Secret, ""), secret) && !strings.Contains(Secret+Secret, secret) {
-			// Taking the marks out may put together what was apart.
-			if strings.Contains(got, secret) && !overlapsMark(got, secret) {
-				t.Errorf("Text(%q, %q) = %q", text, secret, got)
-			}
+		if len(secret) >= minSecret && !words[secret] && strings.Contains(got, secret) && !overlapsMark(got, secret) {
+			t.Errorf("Text(%q, %q) = %q", text, secret, got)
 		}
 	})
 }

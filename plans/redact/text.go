@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package redact
 
 import (
@@ -168,7 +171,7 @@ func mask(s string, forms []string) string {
 
 // escapes are the terminal control sequences of ECMA-48 (colours, cursor moves) and the operating system commands (titles,
 // links).
-var escapes = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|\u009b[0-?]*[ -/]*[@-~]")
+var escapes = regexp.MustCompile("\x1b\\[[0-?]*[\x20-\x2f]*[@-~]|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|\u009b[0-?]*[\x20-\x2f]*[@-~]")
 
 // Printable takes terminal control sequences out of a text and escapes what else a terminal would act on or not show:
 // control characters other than newline and tab, marks that turn the direction of writing, characters without width, line
@@ -213,10 +216,10 @@ func Masker(secrets []string) func(string) string {
 	forms := Forms(secrets)
 	// Once before and once after control sequences are taken out, so that neither hides a secret from the other.
 	return func(s string) string {
-		clear := strings.Split(Printable(mask(s, forms)), Secret)
-		for i := range clear {
-			clear[i] = mask(clear[i], forms)
+		rest := strings.Split(Printable(mask(s, forms)), Secret)
+		for i := range rest {
+			rest[i] = mask(rest[i], forms)
 		}
-		return strings.Join(clear, Secret)
+		return strings.Join(rest, Secret)
 	}
 }

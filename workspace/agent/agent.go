@@ -176,6 +176,7 @@ func (s *Server) run(ctx context.Context, o *operation, op *workspace.Operation)
 	result := s.execute(ctx, o, op)
 	if err := s.journal.End(result); err != nil {
 		log.Error(err, "Could not write the end of the operation")
+		o.keep(result)
 	}
 	s.mu.Lock()
 	s.current = nil

@@ -140,7 +140,9 @@ func (x *execution) prepare(ctx context.Context) error {
 	}
 	x.out.Facts = &workspace.Facts{PulumiVersion: version}
 	x.target = pulumi.Target{
-		Stack: x.op.Stack, Scratch: scratch, Env: x.env.of(x.op),
+		Stack: x.op.Stack, Scratch: scratch,
+		// The CLI would keep an access token in its home, for whoever comes next.
+		Env:        append(x.env.of(x.op), "PULUMI_CREDENTIALS_PATH="+scratch),
 		ConfigFile: filepath.Join(scratch, "Pulumi."+pulumi.ShortName(x.op.Stack)+".yaml"),
 	}
 	return nil

@@ -28,7 +28,8 @@ type operation struct {
 	steps   workspace.Steps
 	changed chan struct{}
 	outputs map[string]json.RawMessage
-	ended   bool
+	// unwritten is the result, when the journal could not take it.
+	unwritten *workspace.Result
 }
 
 func newOperation(op *workspace.Operation, now time.Time) *operation {
@@ -72,7 +73,7 @@ func (o *operation) progress(steps workspace.Steps) {
 
 func (o *operation) end(result *workspace.Result) {
 	o.mu.Lock()
-	o.outputs, o.steps, o.ended = result.Outputs, result.Steps, true
+	o.outputs, o.steps = result.Outputs, result.Steps
 	o.add(agentpb.Event_KIND_ENDED, string(result.Outcome))
 	o.mu.Unlock()
 	o.cancel()
@@ -92,9 +93,19 @@ func (o *operation) since(from int64) ([]*agentpb.Event, <-chan struct{}) {
 	return out, o.changed
 }
 
-// running is the result of an operation that has not ended.
+func (o *operation) keep(result *workspace.Result) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.unwritten = result
+}
+
+// running is the result of an operation that has not ended, as far as the journal knows.
 func (o *operation) running() *workspace.Result {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.unwritten != nil {
+		result := *o.unwritten
+		return &result
+	}
 	return &workspace.Result{ID: o.id, Type: o.kind, Outcome: workspace.Running, Steps: o.steps, StartedAt: o.startedAt}
 }

@@ -46,6 +46,8 @@ type Checkouts struct {
 	env        []string
 	allowFiles bool
 	mu         sync.Mutex
+	// indexes are the digests of the clones' index files as this process left them.
+	indexes map[string][sha256.Size]byte
 }
 
 // Option changes how checkouts are made.
@@ -56,7 +58,7 @@ func AllowFiles() Option { return func(c *Checkouts) { c.allowFiles = true } }
 
 // New keeps clones below dir. Env is git's environment (PATH, HOME, proxies).
 func New(dir string, env []string, options ...Option) *Checkouts {
-	c := &Checkouts{dir: dir, env: env}
+	c := &Checkouts{dir: dir, env: env, indexes: map[string][sha256.Size]byte{}}
 	for _, option := range options {
 		option(c)
 	}
@@ -140,18 +142,32 @@ func (c *Checkouts) get(ctx context.Context, root string, source workspace.Sourc
 	if err := g.ensureCommit(ctx, source); err != nil {
 		return nil, err
 	}
-	if err := g.reset(ctx, source.Commit); err != nil {
-		return nil, err
-	}
+	c.distrust(root)
 	dir := filepath.Clean(source.Dir)
-	if err := resolve(root, dir); err != nil {
-		return nil, err
-	}
-	tree, err := g.prove(ctx, source.Commit, dir)
+	tree, err := g.reset(ctx, source.Commit, dir)
 	if err != nil {
 		return nil, err
 	}
+	c.trust(root)
 	return &Checkout{Root: root, Dir: dir, Commit: source.Commit, Tree: tree}, nil
+}
+
+// distrust removes an index that is not as this process left it. The index is what git compares files with: a program that
+// wrote to it could make git overlook changed files. Without an index git writes all files anew.
+func (c *Checkouts) distrust(root string) {
+	path := filepath.Join(root, ".git", "index")
+	raw, err := os.ReadFile(path) //nolint:gosec // G304: below the folder of the clones
+	if known, ok := c.indexes[root]; err != nil || !ok || known != sha256.Sum256(raw) {
+		_ = os.Remove(path)
+	}
+}
+
+func (c *Checkouts) trust(root string) {
+	raw, err := os.ReadFile(filepath.Join(root, ".git", "index")) //nolint:gosec // G304: below the folder of the clones
+	delete(c.indexes, root)
+	if err == nil {
+		c.indexes[root] = sha256.Sum256(raw)
+	}
 }
 
 // resolve refuses a folder that is, or is reached through, a symbolic link: git's tree of it would not be what is there.

@@ -71,10 +71,13 @@ func (g *git) runWith(ctx context.Context, env []string, args ...string) (string
 	return out.String(), nil
 }
 
-// ensureClone makes an empty repository with the remote, unless there is one.
+// ready is a file that says that the clone was made to its end.
+const ready = "plangate-ready"
+
+// ensureClone makes an empty repository, unless there is one.
 func (g *git) ensureClone(ctx context.Context, url string) error {
-	if _, err := os.Stat(filepath.Join(g.root, ".git", "plangate-ready")); err == nil {
-		return nil
+	if _, err := os.Stat(filepath.Join(g.root, ".git", ready)); err == nil {
+		return g.configure(url)
 	}
 	if err := os.RemoveAll(g.root); err != nil {
 		return fmt.Errorf("removing half a clone: %w", err)
@@ -85,17 +88,31 @@ func (g *git) ensureClone(ctx context.Context, url string) error {
 	if _, err := g.run(ctx, "init", "--quiet", "--template=", "--", "."); err != nil {
 		return err
 	}
-	if _, err := g.run(ctx, "config", "remote.origin.url", url); err != nil {
+	if err := g.configure(url); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Join(g.root, ".git", "info"), 0o700); err != nil {
+	if err := os.WriteFile(filepath.Join(g.root, ".git", ready), nil, 0o600); err != nil {
 		return fmt.Errorf("making clone: %w", err)
 	}
-	// Attributes of ours, above those of the repository: no filter (LFS, or one that the repository asks for) may run.
-	if err := os.WriteFile(filepath.Join(g.root, ".git", "info", "attributes"), []byte("* -filter -ident\n"), 0o600); err != nil {
-		return fmt.Errorf("making clone: %w", err)
+	return nil
+}
+
+// configure writes the repository's own configuration anew each time: the last program could have written to it, and it can
+// name commands to run and files to overlook. The attributes are above those of the repository: no filter may run.
+func (g *git) configure(url string) error {
+	// In git's configuration a quoted value escapes these two; line breaks are refused before.
+	quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(url)
+	config := "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n" +
+		"[remote \"origin\"]\n\turl = \"" + quoted + "\"\n"
+	info := filepath.Join(g.root, ".git", "info")
+	err := os.RemoveAll(info)
+	err = errors.Join(err, os.MkdirAll(info, 0o700),
+		os.WriteFile(filepath.Join(info, "attributes"), []byte("* -filter -ident\n"), 0o600),
+		os.WriteFile(filepath.Join(g.root, ".git", "config"), []byte(config), 0o600))
+	if err != nil {
+		return fmt.Errorf("configuring clone: %w", err)
 	}
-	return os.WriteFile(filepath.Join(g.root, ".git", "plangate-ready"), nil, 0o600)
+	return nil
 }
 
 // ensureCommit fetches the commit when it is missing: by its id, else its reference, else everything.
@@ -143,40 +160,37 @@ func (g *git) removeLocks() {
 	}
 }
 
-// reset makes the work tree that of the commit, whatever was there.
-func (g *git) reset(ctx context.Context, commit string) error {
+// reset makes the work tree that of the commit, whatever was there, proves it, and returns the tree id of the folder. Most
+// often nothing but leftovers has to go, so the proof comes first, and the hard way only when it fails.
+func (g *git) reset(ctx context.Context, commit, dir string) (string, error) {
 	g.removeLocks() // nobody else works here
-	if head, err := g.run(ctx, "rev-parse", "--verify", "--quiet", "HEAD"); err != nil || strings.TrimSpace(head) != commit {
-		if _, err := g.run(ctx, "checkout", "--quiet", "--force", "--detach", commit, "--"); err != nil {
-			return err
-		}
+	if err := g.clean(ctx); err != nil {
+		return "", err
+	}
+	if tree, err := g.prove(ctx, commit, dir); err == nil || errors.Is(err, ErrInvalid) {
+		return tree, err
+	}
+	if _, err := g.run(ctx, "checkout", "--quiet", "--force", "--detach", commit, "--"); err != nil {
+		return "", err
 	}
 	if _, err := g.run(ctx, "reset", "--quiet", "--hard", commit, "--"); err != nil {
-		return err
+		return "", err
 	}
-	// Twice -f: nested repositories go too. Excludes for installed dependencies belong here.
+	if err := g.clean(ctx); err != nil {
+		return "", err
+	}
+	return g.prove(ctx, commit, dir)
+}
+
+// clean removes what is not tracked. Twice -f: nested repositories go too. This is the place for excludes of installed
+// dependencies, once there is a proof that they belong to the lock file.
+func (g *git) clean(ctx context.Context) error {
 	_, err := g.run(ctx, "clean", "-ffdxq")
 	return err
 }
 
 // prove checks that the work tree is that of the commit, and returns the tree id of the folder.
 func (g *git) prove(ctx context.Context, commit, dir string) (string, error) {
-	spec := commit + "^{tree}"
-	if dir != "." {
-		spec = commit + ":" + filepath.ToSlash(dir)
-	}
-	ids, err := g.run(ctx, "rev-parse", "--verify", "HEAD", spec)
-	if err != nil {
-		// With --verify rev-parse takes one; ask again without.
-		ids, err = g.run(ctx, "rev-parse", "HEAD", spec)
-	}
-	if err != nil {
-		return "", err
-	}
-	lines := strings.Fields(ids)
-	if len(lines) != 2 || lines[0] != commit {
-		return "", fmt.Errorf("proving checkout of %q: HEAD is %q", commit, ids)
-	}
 	status, err := g.run(ctx, "status", "--porcelain", "--ignored", "--untracked-files=all", "--ignore-submodules=none")
 	if err != nil {
 		return "", err
@@ -184,7 +198,25 @@ func (g *git) prove(ctx context.Context, commit, dir string) (string, error) {
 	if status != "" {
 		return "", fmt.Errorf("proving checkout of %q: the work tree differs: %.500q", commit, status)
 	}
-	return lines[1], nil
+	spec := commit + "^{tree}"
+	if dir != "." {
+		spec = commit + ":" + filepath.ToSlash(dir)
+	}
+	out, treeErr := g.run(ctx, "rev-parse", "HEAD", spec)
+	if treeErr != nil {
+		// Most likely the commit has no such folder; but only at the commit does that mean anything.
+		if out, err = g.run(ctx, "rev-parse", "HEAD"); err != nil {
+			return "", err
+		}
+	}
+	head, tree, _ := strings.Cut(strings.TrimSpace(out), "\n")
+	if head != commit {
+		return "", fmt.Errorf("proving checkout of %q: HEAD is %q", commit, head)
+	}
+	if err := resolve(g.root, dir); err != nil {
+		return "", err
+	}
+	return tree, treeErr
 }
 
 // authenticate prepares the credentials; they reach git by its environment and by files of mode 0600, never by arguments.

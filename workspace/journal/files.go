@@ -8,17 +8,17 @@ import (
 	"path/filepath"
 )
 
-func writeJSON(dir, name string, v any) error {
+func writeJSON(dir, name string, v any, durable bool) error {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("encoding %q: %w", name, err)
 	}
-	return writeFile(dir, name, raw)
+	return writeFile(dir, name, raw, durable)
 }
 
-// writeFile leaves the whole new file or none: written beside, synced, renamed, and the folder synced. Nothing is written
-// for no data.
-func writeFile(dir, name string, data []byte) error {
+// writeFile leaves the whole new file or none, whatever happens to the process: it is written beside and renamed. A durable
+// file is also there after the machine lost its power: the file and the folder are synced. Nothing is written for no data.
+func writeFile(dir, name string, data []byte, durable bool) error {
 	if len(data) == 0 {
 		return nil
 	}
@@ -27,11 +27,14 @@ func writeFile(dir, name string, data []byte) error {
 		return fmt.Errorf("writing %q: %w", name, err)
 	}
 	_, err = f.Write(data)
-	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil && durable {
+		err = f.Sync()
+	}
+	err = errors.Join(err, f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), filepath.Join(dir, name))
 	}
-	if err == nil {
+	if err == nil && durable {
 		err = syncDir(dir)
 	}
 	if err != nil {

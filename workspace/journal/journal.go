@@ -127,6 +127,10 @@ func folderOf(id string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
+// durable says what must survive a loss of power. A preview that is forgotten is made again and costs nothing; to forget an
+// apply could run it twice.
+func durable(t workspace.OperationType) bool { return t != workspace.Preview }
+
 // Begin writes that an operation starts. Only after it returned may the operation do anything.
 func (j *Journal) Begin(e Entry) error {
 	j.mu.Lock()
@@ -138,11 +142,13 @@ func (j *Journal) Begin(e Entry) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("writing journal: %w", err)
 	}
-	if err := writeJSON(dir, entryFile, e); err != nil {
+	if err := writeJSON(dir, entryFile, e, durable(e.Type)); err != nil {
 		return err
 	}
-	if err := syncDir(j.dir); err != nil {
-		return err
+	if durable(e.Type) {
+		if err := syncDir(j.dir); err != nil {
+			return err
+		}
 	}
 	j.records[e.ID] = &Record{Entry: e}
 	return nil
@@ -157,7 +163,7 @@ func (j *Journal) Note(id string, pid int) error {
 		return fmt.Errorf("noting %q: %w", id, ErrNotFound)
 	}
 	record.PID = pid
-	return writeFile(filepath.Join(j.dir, folderOf(id)), pidFile, []byte(strconv.Itoa(pid)))
+	return writeFile(filepath.Join(j.dir, folderOf(id)), pidFile, []byte(strconv.Itoa(pid)), false)
 }
 
 // End writes how an operation ended.
@@ -180,13 +186,13 @@ func (j *Journal) end(record *Record, result *workspace.Result) error {
 	clean := *result
 	clean.Outputs = nil
 	clean.OutputsLost = len(result.Outputs) > 0 || result.OutputsLost
-	if err := writeFile(dir, planFile, clean.Plan); err != nil {
+	if err := writeFile(dir, planFile, clean.Plan, durable(record.Type)); err != nil {
 		return err
 	}
-	if err := writeFile(dir, eventsFile, clean.Events); err != nil {
+	if err := writeFile(dir, eventsFile, clean.Events, durable(record.Type)); err != nil {
 		return err
 	}
-	if err := writeJSON(dir, resultFile, &clean); err != nil {
+	if err := writeJSON(dir, resultFile, &clean, durable(record.Type)); err != nil {
 		return err
 	}
 	clean.Plan, clean.Events = nil, nil

@@ -20,7 +20,7 @@ func (s States) Keep(digest string, state []byte) error {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return err
 	}
-	if err := writeFile(s.Dir, s.name(digest), state); err != nil {
+	if err := writeFile(s.Dir, s.name(digest), state, false); err != nil {
 		return err
 	}
 	return s.prune()

@@ -33,7 +33,7 @@ import (
 
 const (
 	fieldOwner = "plangate-stack"
-	// indexSecrets finds the Stacks that refer to a Secret.
+	// indexSecrets finds the Stacks that a Secret matters to.
 	indexSecrets = "spec.secrets"
 )
 
@@ -91,7 +91,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, concurrency in
 		if !ok {
 			return nil
 		}
-		return inputs.SecretNames(stack)
+		return inputs.WatchedSecrets(stack)
 	}
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Stack{}, indexSecrets, index); err != nil {
 		return err
@@ -143,8 +143,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	deleting := !stack.DeletionTimestamp.IsZero()
 	if !deleting {
-		if missing, err := apply.EnsureFinalizer(ctx, r.client, stack, v1alpha1.Finalizer); missing || err != nil {
-			return outcome.Result(outcome.Done(), time.Millisecond, err)
+		if err := apply.EnsureFinalizer(ctx, r.client, stack, v1alpha1.Finalizer); err != nil {
+			return outcome.Result(outcome.Done(), 0, err)
 		}
 	}
 	s := newScope(stack, r.now())

@@ -27,7 +27,7 @@ func (r *Reconciler) decide(_ context.Context, s *scope) outcome.Outcome {
 	}
 	if wait := r.pause(s); wait > 0 {
 		last := s.stack.Status.LastPreview
-		return outcome.RetryAfter(v1alpha1.ReasonPreviewFailed, errors.New(last.Message), wait)
+		return outcome.RetryAfter(v1alpha1.ReasonPreviewFailed, errors.New(last.Message), r.atMostPoll(s, wait))
 	}
 	s.trigger = trigger
 	return outcome.Done()
@@ -85,6 +85,14 @@ func whatMoved(s *scope, last *v1alpha1.PreviewStatus) *v1alpha1.PlanTrigger {
 	}
 	trigger.Message = strings.Join(words, "; ")
 	return trigger
+}
+
+// atMostPoll shortens a pause so that a new commit, which may be the cure, is seen as soon as always.
+func (r *Reconciler) atMostPoll(s *scope, pause time.Duration) time.Duration {
+	if poll := r.poll(s.stack); poll > 0 {
+		return min(pause, poll)
+	}
+	return pause
 }
 
 // pause is how long to wait before a failed preview of the same inputs is tried again.

@@ -38,7 +38,7 @@ func isWarning(reason string) bool {
 // computeStatus writes into the Stack what the loop found.
 func computeStatus(s *scope, stopped outcome.Stopped) {
 	s.stack.Status.ObservedGeneration = s.stack.Generation
-	setPlans(s)
+	setPlans(s, stopped)
 	set := conditions.Setter{Conditions: &s.stack.Status.Conditions, Generation: s.stack.Generation, Now: metav1.NewTime(s.now)}
 	setSourceReady(set, s, stopped)
 	setWorkspaceReady(set, s, stopped)
@@ -46,8 +46,11 @@ func computeStatus(s *scope, stopped outcome.Stopped) {
 	setReady(set, s, stopped)
 }
 
-// setPlans tells which plan waits, and what the last applied one left.
-func setPlans(s *scope) {
+// setPlans tells which plan waits, and what the last applied one left. A loop that could not look leaves all as it is.
+func setPlans(s *scope, stopped outcome.Stopped) {
+	if stopped.Step == stepLook {
+		return
+	}
 	status := &s.stack.Status
 	status.CurrentPlan = nil
 	if s.plan == nil {

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/plangate/plangate/api/v1alpha1"
+	"github.com/plangate/plangate/pkg/conditions"
 	"github.com/plangate/plangate/pkg/operations"
 	"github.com/plangate/plangate/pkg/outcome"
 	"github.com/plangate/plangate/pkg/workspaces"
@@ -108,6 +109,8 @@ func (r *Reconciler) start(ctx context.Context, s *scope, target operations.Targ
 	switch {
 	case operations.IsBusy(err):
 		return outcome.Wait(v1alpha1.ReasonPreviewing, err.Error(), agentPause)
+	case operations.IsInvalid(err):
+		return r.unusable(s, fmt.Errorf("the agent refused the preview: %w", err))
 	case operations.IsWrongPod(err):
 		return r.interrupted(s, err)
 	case err != nil:
@@ -156,10 +159,14 @@ func (r *Reconciler) record(s *scope, result v1alpha1.PreviewResult, plan, messa
 	}
 	s.stack.Status.LastPreview = &v1alpha1.PreviewStatus{
 		Result: result, InputsDigest: op.InputsDigest, ConfigDigest: op.ConfigDigest, Generation: op.Generation, Revision: op.Revision,
-		Plan: plan, Message: message, Failures: failures, EndedAt: metav1.NewTime(s.now),
+		Plan: plan, Message: conditions.Shorten(message, 4096), Failures: failures, EndedAt: metav1.NewTime(s.now),
 	}
-	s.stack.Status.ObservedRequest = s.stack.Annotations[v1alpha1.AnnotationRequestPlan]
+	s.stack.Status.ObservedRequest = conditions.Shorten(s.stack.Annotations[v1alpha1.AnnotationRequestPlan], 1024)
 	s.stack.Status.Operation = nil
+	if plan == "" {
+		// What the preview before this one came to says nothing of the Stack any more.
+		s.plan = nil
+	}
 }
 
 // suspend lets a running preview go and does nothing else.

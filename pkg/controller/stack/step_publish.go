@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/plangate/plangate/api/v1alpha1"
 	"github.com/plangate/plangate/pkg/apply"
+	"github.com/plangate/plangate/pkg/conditions"
 	"github.com/plangate/plangate/pkg/outcome"
 	"github.com/plangate/plangate/pkg/planstate"
 	"github.com/plangate/plangate/plans"
@@ -27,13 +27,20 @@ func (r *Reconciler) publish(ctx context.Context, s *scope) outcome.Outcome {
 	if s.result.Outcome != workspace.Succeeded {
 		return r.previewFailed(s)
 	}
-	s.stack.Status.PulumiVersion = s.result.Facts.PulumiVersion
-	if err := r.inputs.KeepSalt(ctx, s.stack, s.result.Salt); err != nil {
-		return outcome.Retry(v1alpha1.ReasonPublishFailed, err)
+	if s.result.Facts == nil {
+		return r.unusable(s, errors.New("the agent did not say what it found: this is a bug"))
 	}
+	s.stack.Status.PulumiVersion = conditions.Shorten(s.result.Facts.PulumiVersion, 64)
 	in, err := r.inputs.Gather(ctx, s.stack)
 	if err != nil {
 		return outcome.RetryAfter(v1alpha1.ReasonSecretUnavailable, err, r.settings.RetryInterval)
+	}
+	if in.ConfigDigest != s.stack.Status.Operation.ConfigDigest {
+		// A secret was changed since: the old value, which the preview may show, is no longer known and cannot be masked.
+		return r.abandon(s)
+	}
+	if err := r.inputs.KeepSalt(ctx, s.stack, s.result.Salt); err != nil {
+		return outcome.Retry(v1alpha1.ReasonPublishFailed, err)
 	}
 	s.inputs = in
 	plan, err := pulumiplan.Decode(s.result.Plan, s.result.Events)
@@ -67,20 +74,13 @@ func (r *Reconciler) previewFailed(s *scope) outcome.Outcome {
 // unusable records a preview that nothing can be made of.
 func (r *Reconciler) unusable(s *scope, err error) outcome.Outcome {
 	r.record(s, v1alpha1.PreviewFailed, "", err.Error())
-	return outcome.RetryAfter(v1alpha1.ReasonPreviewFailed, err, r.pause(s))
+	return outcome.RetryAfter(v1alpha1.ReasonPreviewFailed, err, r.atMostPoll(s, r.pause(s)))
 }
 
 // create stores the plan file and creates the UpdatePlan. All of it is derived from the operation, so that doing it again
 // after a crash makes the same objects.
 func (r *Reconciler) create(ctx context.Context, s *scope, plan plans.Plan) (*v1alpha1.UpdatePlan, error) {
 	op := s.stack.Status.Operation
-	sequence, existing, err := r.sequence(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	if existing != nil {
-		return existing, r.own(ctx, existing)
-	}
 	stored, err := pulumiplan.Strip(s.result.Plan)
 	if err != nil {
 		return nil, fmt.Errorf("preparing the plan file: %w", err)
@@ -95,16 +95,23 @@ func (r *Reconciler) create(ctx context.Context, s *scope, plan plans.Plan) (*v1
 			return nil, err
 		}
 	}
+	sequence, made, err := r.sequence(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	for i := range made {
+		// Only what this very loop would make is taken for its work: a label is written by anybody.
+		spec, err := r.spec(s, plan, artifact, changesConfigMap, made[i].Spec.Sequence)
+		if err == nil && spec.Digest == made[i].Spec.Digest && made[i].DeletionTimestamp.IsZero() {
+			return &made[i], r.own(ctx, &made[i])
+		}
+	}
 	spec, err := r.spec(s, plan, artifact, changesConfigMap, sequence)
 	if err != nil {
 		return nil, err
 	}
 	up := s.updatePlan(spec, op.ID)
-	err = r.client.Create(ctx, up)
-	if apierrors.IsAlreadyExists(err) {
-		err = r.uncached.Get(ctx, client.ObjectKeyFromObject(up), up)
-	}
-	if err != nil {
+	if err := r.client.Create(ctx, up); err != nil {
 		return nil, fmt.Errorf("creating UpdatePlan %q: %w", up.Name, err)
 	}
 	return up, r.own(ctx, up)
@@ -134,8 +141,8 @@ func (r *Reconciler) spec(s *scope, plan plans.Plan, artifact v1alpha1.Artifact,
 	})
 }
 
-// sequence finds the next plan's number, and the plan that this very operation has made already, if a crash came between.
-func (r *Reconciler) sequence(ctx context.Context, s *scope) (int64, *v1alpha1.UpdatePlan, error) {
+// sequence finds the next plan's number, and what says that this very operation has made it already, if a crash came between.
+func (r *Reconciler) sequence(ctx context.Context, s *scope) (next int64, made []v1alpha1.UpdatePlan, err error) {
 	list := &v1alpha1.UpdatePlanList{}
 	if err := r.uncached.List(ctx, list, client.InNamespace(s.stack.Namespace), client.MatchingFields{"spec.stackRef.name": s.stack.Name}); err != nil {
 		return 0, nil, fmt.Errorf("listing the UpdatePlans: %w", err)
@@ -144,11 +151,11 @@ func (r *Reconciler) sequence(ctx context.Context, s *scope) (int64, *v1alpha1.U
 	for i := range list.Items {
 		up := &list.Items[i]
 		if up.Spec.StackRef.UID == string(s.stack.UID) && up.Labels[v1alpha1.LabelOperation] == s.stack.Status.Operation.ID {
-			return 0, up, nil
+			made = append(made, *up)
 		}
 		last = max(last, up.Spec.Sequence)
 	}
-	return last + 1, nil, nil
+	return last + 1, made, nil
 }
 
 func (s *scope) updatePlan(spec v1alpha1.UpdatePlanSpec, operation string) *v1alpha1.UpdatePlan {

@@ -67,7 +67,7 @@ func (r *Reconciler) resolveInputs(ctx context.Context, s *scope) outcome.Outcom
 	case inputs.IsInvalid(err):
 		return outcome.Stall(v1alpha1.ReasonSpecInvalid, err)
 	case inputs.IsUnavailable(err):
-		return outcome.RetryAfter(v1alpha1.ReasonSecretUnavailable, err, r.settings.RetryMaxInterval)
+		return outcome.RetryAfter(v1alpha1.ReasonSecretUnavailable, err, r.atMostPoll(s, r.settings.RetryMaxInterval))
 	case err != nil:
 		return outcome.Retry(v1alpha1.ReasonReconcileError, err)
 	}

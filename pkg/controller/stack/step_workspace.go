@@ -19,8 +19,12 @@ import (
 	"github.com/plangate/plangate/api/v1alpha1"
 	"github.com/plangate/plangate/pkg/conditions"
 	"github.com/plangate/plangate/pkg/outcome"
+	"github.com/plangate/plangate/pkg/planstate"
 	"github.com/plangate/plangate/pkg/workspaces"
 )
+
+// foreignPause is how soon an object is looked at again that may be somebody else's, so that its events do not come here.
+const foreignPause = 15 * time.Second
 
 // template is what workspaceTemplate may hold.
 type template struct {
@@ -37,18 +41,25 @@ func (r *Reconciler) ensureWorkspace(ctx context.Context, s *scope) outcome.Outc
 	if err != nil {
 		return outcome.Stall(v1alpha1.ReasonSpecInvalid, err)
 	}
-	if s.settled() {
+	// An approved plan asks for the pod itself, but cannot make the Workspace.
+	if s.settled() && (s.ws != nil || s.plan == nil || planstate.Of(s.plan) != planstate.Approved) {
 		return outcome.Done()
 	}
 	if s.ws == nil {
 		return r.createWorkspace(ctx, s, wanted)
 	}
 	if !metav1.IsControlledBy(s.ws, s.stack) {
-		return outcome.Stall(v1alpha1.ReasonWorkspaceFailed, fmt.Errorf("the Workspace %q exists and is not of this Stack: delete it, or rename the Stack", s.ws.Name))
+		// Nothing tells of the end of an object that is not of this Stack: it is looked for.
+		err := fmt.Errorf("the Workspace %q exists and is not of this Stack: delete it, or rename the Stack", s.ws.Name)
+		return outcome.RetryAfter(v1alpha1.ReasonWorkspaceFailed, err, foreignPause)
 	}
 	if s.stack.Status.Operation == nil {
 		// Not while a preview runs: the Workspace would only wait for its end.
-		if err := r.updateWorkspace(ctx, s.ws, wanted); err != nil {
+		err := r.updateWorkspace(ctx, s.ws, wanted)
+		if apierrors.IsInvalid(err) {
+			return outcome.Stall(v1alpha1.ReasonSpecInvalid, fmt.Errorf("spec.workspaceTemplate makes no valid Workspace: %w", err))
+		}
+		if err != nil {
 			return outcome.Retry(v1alpha1.ReasonReconcileError, err)
 		}
 	}
@@ -85,7 +96,7 @@ func (r *Reconciler) createWorkspace(ctx context.Context, s *scope, wanted *v1al
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return outcome.Retry(v1alpha1.ReasonReconcileError, fmt.Errorf("creating Workspace %q: %w", wanted.Name, err))
 	}
-	return outcome.Wait(v1alpha1.ReasonWorkspaceStarting, fmt.Sprintf("Workspace %q was created", wanted.Name), 0)
+	return outcome.Wait(v1alpha1.ReasonWorkspaceStarting, fmt.Sprintf("Workspace %q was created", wanted.Name), foreignPause)
 }
 
 func (r *Reconciler) updateWorkspace(ctx context.Context, ws, wanted *v1alpha1.Workspace) error {

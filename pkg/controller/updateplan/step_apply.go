@@ -71,7 +71,11 @@ func (r *Reconciler) readiness(ctx context.Context, s *scope) outcome.Outcome {
 		return outcome.Wait(v1alpha1.ReasonSuspended, fmt.Sprintf("Stack %q is suspended", stack.Name), 0)
 	case stack.Status.Operation != nil:
 		return outcome.Wait(v1alpha1.ReasonApproved, "approved; waiting for a preview that runs in the workspace", watchTimer)
-	case s.ws == nil:
+	}
+	if s.obsolete = unknown(s.plan, stack); s.obsolete != nil {
+		return outcome.Done()
+	}
+	if s.ws == nil {
 		return outcome.Wait(v1alpha1.ReasonApproved, "approved; waiting for the workspace to be made", watchTimer)
 	}
 	if err := workspaces.Need(ctx, r.client, s.ws, s.now); err != nil {
@@ -97,6 +101,14 @@ func (r *Reconciler) intend(ctx context.Context, s *scope) outcome.Outcome {
 	if v := approval.Verify(approval.Input{Plan: fresh, Cluster: r.settings.Cluster, Now: r.now()}); !v.Allows() {
 		return outcome.Wait(v1alpha1.ReasonWaitingForApproval, v.Message, time.Second)
 	}
+	// The remote may have taken its time to answer.
+	stack := &v1alpha1.Stack{}
+	if err := r.uncached.Get(ctx, client.ObjectKeyFromObject(s.stack), stack); err != nil {
+		return outcome.Retry(v1alpha1.ReasonReconcileError, fmt.Errorf("reading Stack %q again: %w", s.stack.Name, err))
+	}
+	if stack.UID != s.stack.UID || stack.Generation != s.stack.Generation || stack.Status.Operation != nil {
+		return outcome.Wait(v1alpha1.ReasonApproved, "approved; the Stack was written to in the meantime: looking again", 200*time.Millisecond)
+	}
 	summary := s.plan.Spec.Summary
 	s.plan.Status.Operation = &v1alpha1.ApplyOperation{
 		ID: string(uuid.NewUUID()), Pod: *s.ws.Status.Pod, StartedAt: metav1.NewTime(s.now),
@@ -116,7 +128,7 @@ func (r *Reconciler) intend(ctx context.Context, s *scope) outcome.Outcome {
 func (r *Reconciler) start(ctx context.Context, s *scope) outcome.Outcome {
 	planFile, err := r.store.Get(ctx, s.plan.Namespace, s.plan.Spec.Artifact)
 	if planstore.IsInvalid(err) {
-		return r.neverStarted(s, v1alpha1.ReasonArtifactInvalid, err.Error(), nil)
+		return r.neverStarted(s, v1alpha1.ReasonArtifactInvalid, err.Error())
 	}
 	if err != nil {
 		return outcome.RetryAfter(v1alpha1.ReasonApplying, err, agentPause)
@@ -135,6 +147,8 @@ func (r *Reconciler) start(ctx context.Context, s *scope) outcome.Outcome {
 	switch {
 	case operations.IsBusy(err):
 		return outcome.Wait(v1alpha1.ReasonApplying, err.Error(), agentPause)
+	case operations.IsInvalid(err):
+		return r.neverStarted(s, v1alpha1.ReasonApplyFailed, "the agent refused the plan: "+err.Error())
 	case err != nil:
 		return outcome.RetryAfter(v1alpha1.ReasonApplying, err, agentPause)
 	}
@@ -169,7 +183,7 @@ func (r *Reconciler) follow(ctx context.Context, s *scope) outcome.Outcome {
 // between. Everything that was checked before the intent is checked again, since that may be long ago.
 func (r *Reconciler) startLate(ctx context.Context, s *scope) outcome.Outcome {
 	if !s.plan.DeletionTimestamp.IsZero() {
-		return r.neverStarted(s, v1alpha1.ReasonDeleting, "the plan was deleted before it could be started", nil)
+		return r.neverStarted(s, v1alpha1.ReasonDeleting, "the plan was deleted before it could be started")
 	}
 	if o := r.readiness(ctx, s); o.Kind != outcome.KindDone {
 		return o
@@ -182,10 +196,10 @@ func (r *Reconciler) startLate(ctx context.Context, s *scope) outcome.Outcome {
 	if s.obsolete != nil {
 		reason, message := s.obsolete.reason, s.obsolete.message
 		s.obsolete = nil
-		return r.neverStarted(s, reason, message, nil)
+		return r.neverStarted(s, reason, message)
 	}
 	if !s.now.Before(s.plan.Spec.NotAfter.Time) {
-		return r.neverStarted(s, v1alpha1.ReasonExpired, "the plan expired before it could be started", nil)
+		return r.neverStarted(s, v1alpha1.ReasonExpired, "the plan expired before it could be started")
 	}
 	return r.start(ctx, s)
 }
@@ -209,10 +223,11 @@ func (r *Reconciler) lookForPod(ctx context.Context, s *scope) outcome.Outcome {
 }
 
 // neverStarted ends a plan whose operation certainly was not started.
-func (r *Reconciler) neverStarted(s *scope, reason, message string, mismatches []v1alpha1.Mismatch) outcome.Outcome {
+func (r *Reconciler) neverStarted(s *scope, reason, message string) outcome.Outcome {
 	now := metav1.NewTime(s.now)
 	op := s.plan.Status.Operation
-	op.Result, op.Message, op.EndedAt, op.Mismatches = reason, "nothing was changed: "+message, &now, mismatches
+	op.Result, op.EndedAt = reason, &now
+	op.Message = conditions.Shorten("nothing was changed: "+strings.TrimPrefix(message, "nothing was changed: "), maxMessage)
 	return outcome.Done()
 }
 

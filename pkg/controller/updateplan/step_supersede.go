@@ -59,6 +59,30 @@ func moved(plan *v1alpha1.UpdatePlan, stack *v1alpha1.Stack) *ending {
 		return &ending{v1alpha1.ReasonSuperseded, fmt.Sprintf("there is a newer commit: was %.12s, is %.12s", bound.Revision, stack.Status.ObservedRevision)}
 	case stack.Status.ConfigDigest != "" && stack.Status.ConfigDigest != bound.ConfigDigest:
 		return &ending{v1alpha1.ReasonSuperseded, "a Secret that the Stack refers to was changed"}
+	case previewedSince(plan, stack):
+		return &ending{v1alpha1.ReasonSuperseded, fmt.Sprintf("the Stack was previewed again: %s", stack.Status.LastPreview.Message)}
+	default:
+		return nil
+	}
+}
+
+// previewedSince reports whether the Stack has recorded a preview after the one that the plan came of. A plan that was only
+// just made, and is not recorded yet, has a higher number than any that is.
+func previewedSince(plan *v1alpha1.UpdatePlan, stack *v1alpha1.Stack) bool {
+	last := stack.Status.LastPreview
+	return last != nil && last.Plan != plan.Name && plan.Spec.Sequence <= stack.Status.PlanSequence
+}
+
+// unknown says why the Stack does not know the plan as the one that it waits for; nil when it does. The Stack's status, which
+// the operator alone writes, vouches for what an UpdatePlan cannot vouch for itself: that the operator made it, and that it
+// was not applied before under the same name. It is asked when no preview runs, so that each plan of the operator's is recorded.
+func unknown(plan *v1alpha1.UpdatePlan, stack *v1alpha1.Stack) *ending {
+	current, applied := stack.Status.CurrentPlan, stack.Status.LastAppliedPlan
+	switch {
+	case applied != nil && applied.Digest == plan.Spec.Digest:
+		return &ending{v1alpha1.ReasonSpecInvalid, "a plan with this digest was applied already: this is a copy"}
+	case current == nil || current.Name != plan.Name || current.Digest != plan.Spec.Digest:
+		return &ending{v1alpha1.ReasonSpecInvalid, fmt.Sprintf("Stack %q did not publish it: this is not the plan that it waits for", stack.Name)}
 	default:
 		return nil
 	}

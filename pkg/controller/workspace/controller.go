@@ -10,8 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/plangate/plangate/api/v1alpha1"
 	"github.com/plangate/plangate/pkg/apply"
@@ -63,9 +65,10 @@ func New(c client.Client, uncached client.Reader, agents Agents, certs Authority
 
 // Setup registers the reconciler.
 func (r *Reconciler) Setup(mgr ctrl.Manager, concurrency int) error {
+	specOrAnnotations := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("workspace").
-		For(&v1alpha1.Workspace{}).
+		For(&v1alpha1.Workspace{}, builder.WithPredicates(specOrAnnotations)).
 		Owns(&corev1.Pod{}).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
 		Complete(r)
@@ -85,7 +88,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	deleting := !ws.DeletionTimestamp.IsZero()
 	if !deleting {
-		if missing, err := apply.EnsureFinalizer(ctx, r.client, ws, v1alpha1.Finalizer); missing || err != nil {
+		if err := apply.EnsureFinalizer(ctx, r.client, ws, v1alpha1.Finalizer); err != nil {
 			return outcome.Result(outcome.Done(), 0, err)
 		}
 	}
@@ -101,13 +104,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return outcome.Result(stopped.Outcome, 0, nil)
 	}
 	writeErr := r.writeStatus(ctx, s, stopped)
+	if stopped.Outcome.Kind == outcome.KindWait && stopped.Outcome.After == 0 {
+		// A pod that never gets ready must not outlive its idle time.
+		stopped.Outcome.After = s.lookAgain
+	}
 	return outcome.Result(stopped.Outcome, s.lookAgain, writeErr)
 }
 
 func (r *Reconciler) steps() []outcome.Step[*scope] {
 	return []outcome.Step[*scope]{
-		{Name: stepCertificate, Run: r.ensureCertificate},
 		{Name: stepObserve, Run: r.observePod},
+		{Name: stepCertificate, Run: r.ensureCertificate},
 		{Name: stepPod, Run: r.ensurePod},
 		{Name: stepAgent, Run: r.askAgent},
 	}

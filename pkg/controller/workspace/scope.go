@@ -11,8 +11,8 @@ import (
 
 // Names of the steps, in order.
 const (
-	stepCertificate = "certificate"
 	stepObserve     = "observe"
+	stepCertificate = "certificate"
 	stepPod         = "pod"
 	stepAgent       = "agent"
 	stepRelease     = "release"
@@ -77,13 +77,19 @@ func ended(pod *corev1.Pod) bool {
 
 // ready reports whether the kubelet found the agent ready.
 func ready(pod *corev1.Pod) bool {
+	_, ok := readySince(pod)
+	return ok
+}
+
+// readySince is since when the kubelet finds the agent ready; false when it does not.
+func readySince(pod *corev1.Pod) (time.Time, bool) {
 	if pod == nil || !pod.DeletionTimestamp.IsZero() || pod.Status.PodIP == "" {
-		return false
+		return time.Time{}, false
 	}
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
+			return c.LastTransitionTime.Time, c.Status == corev1.ConditionTrue
 		}
 	}
-	return false
+	return time.Time{}, false
 }

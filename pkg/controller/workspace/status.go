@@ -32,7 +32,9 @@ func isWarning(reason string) bool {
 func computeStatus(s *scope, stopped outcome.Stopped) {
 	status := &s.ws.Status
 	status.ObservedGeneration = s.ws.Generation
-	status.TemplateDigest = s.digest
+	if s.digest != "" {
+		status.TemplateDigest = s.digest
+	}
 	setPod(s, stopped)
 	set := conditions.Setter{Conditions: &status.Conditions, Generation: s.ws.Generation, Now: metav1.NewTime(s.now)}
 	o := stopped.Outcome
@@ -59,9 +61,14 @@ func computeStatus(s *scope, stopped outcome.Stopped) {
 
 // setPod tells which pod may be used. One that is to be removed is not told any more, before it is removed.
 func setPod(s *scope, stopped outcome.Stopped) {
+	if s.pod == nil && stopped.Step == stepObserve {
+		// Nobody could look. An operation that runs is still followed where it was.
+		return
+	}
 	status := &s.ws.Status
 	usable := s.pod != nil && s.pod.DeletionTimestamp.IsZero() && !ended(s.pod)
-	if !usable || stopped.Step == stepPod {
+	removed := stopped.Step == stepPod && stopped.Outcome.Kind == outcome.KindWait
+	if !usable || removed {
 		status.Pod, status.Address, status.AgentVersion, status.PulumiVersion = nil, "", "", ""
 		return
 	}

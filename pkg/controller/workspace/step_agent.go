@@ -17,7 +17,7 @@ import (
 
 // askAgent asks the agent in the pod who it is.
 func (r *Reconciler) askAgent(ctx context.Context, s *scope) outcome.Outcome {
-	if due, at := r.idleAt(s.ws); due && s.now.Before(at) {
+	if due, at := r.idleAt(s); due && s.now.Before(at) {
 		s.lookAgainAt(at)
 	}
 	if why := whyNotStarting(s.pod); why != "" {
@@ -28,6 +28,8 @@ func (r *Reconciler) askAgent(ctx context.Context, s *scope) outcome.Outcome {
 	}
 	info, err := r.agents.Info(ctx, r.target(s))
 	if err != nil {
+		// Its certificate may have been spoiled.
+		r.renewals.forget(s.ws.UID)
 		return outcome.RetryAfter(v1alpha1.ReasonAgentNotReady, fmt.Errorf("the agent in pod %q does not answer: %w", s.pod.Name, err), 2*time.Second)
 	}
 	if info.PodUID != string(s.pod.UID) {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,8 +20,9 @@ import (
 // ensureCertificate makes the Secret that the agent serves with, and renews it in time. The agent reads it anew by itself.
 func (r *Reconciler) ensureCertificate(ctx context.Context, s *scope) outcome.Outcome {
 	key := client.ObjectKey{Namespace: s.ws.Namespace, Name: tlsName(s.ws)}
-	// A certificate that was good at the last look need not be read again before it is due.
-	if due, ok := r.renewals.due(s.ws.UID); ok && s.now.Before(due) {
+	// A certificate that a running agent was served with need not be read again before it is due. A pod that is yet to
+	// start does not without: somebody may have deleted the Secret.
+	if due, ok := r.renewals.due(s.ws.UID); ok && s.now.Before(due) && ready(s.pod) {
 		s.lookAgainAt(due)
 		return outcome.Done()
 	}
@@ -33,7 +33,8 @@ func (r *Reconciler) ensureCertificate(ctx context.Context, s *scope) outcome.Ou
 		return outcome.Retry(v1alpha1.ReasonReconcileError, fmt.Errorf("reading Secret %q: %w", key.Name, err))
 	}
 	if exists && !metav1.IsControlledBy(secret, s.ws) {
-		return outcome.Stall(v1alpha1.ReasonSpecInvalid, fmt.Errorf("the Secret %q exists and is not of this Workspace: delete that Secret, or rename the Stack", key.Name))
+		err := fmt.Errorf("the Secret %q exists and is not of this Workspace: delete that Secret, or rename the Stack", key.Name)
+		return outcome.RetryAfter(v1alpha1.ReasonSpecInvalid, err, foreignPause)
 	}
 	due := r.certs.RenewAt(secret.Data, string(s.ws.UID))
 	if !exists || !s.now.Before(due) {
@@ -65,7 +66,7 @@ func (r *Reconciler) writeCertificate(ctx context.Context, s *scope, secret *cor
 		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(s.ws, v1alpha1.GroupVersion.WithKind("Workspace"))},
 	}
 	secret.Type = corev1.SecretTypeTLS
-	if err := r.client.Create(ctx, secret); err != nil && !apierrors.IsAlreadyExists(err) {
+	if err := r.client.Create(ctx, secret); err != nil {
 		return due, fmt.Errorf("creating Secret %q with the agent's certificate: %w", secret.Name, err)
 	}
 	return r.certs.RenewAt(data, string(s.ws.UID)), nil

@@ -16,6 +16,13 @@ import (
 	"github.com/plangate/plangate/pkg/workspaces"
 )
 
+const (
+	// foreignPause is how soon an object is looked at again that may be somebody else's, so that its events do not come here.
+	foreignPause = 15 * time.Second
+	// startGrace is how long a pod may take to start before its idle time counts.
+	startGrace = 5 * time.Minute
+)
+
 // observePod reads the pod, and whether something runs in it.
 func (r *Reconciler) observePod(ctx context.Context, s *scope) outcome.Outcome {
 	pod := &corev1.Pod{}
@@ -27,11 +34,17 @@ func (r *Reconciler) observePod(ctx context.Context, s *scope) outcome.Outcome {
 		return outcome.Retry(v1alpha1.ReasonReconcileError, fmt.Errorf("reading pod %q: %w", podName(s.ws), err))
 	}
 	if !metav1.IsControlledBy(pod, s.ws) {
-		return outcome.Stall(v1alpha1.ReasonPodFailed, fmt.Errorf("pod %q exists and is not of this Workspace: delete that pod, or rename the Stack", pod.Name))
+		return r.foreignPod(pod.Name)
 	}
 	s.pod = pod
 	r.agents.Forget(string(s.ws.UID), string(pod.UID))
 	return outcome.Done()
+}
+
+// foreignPod waits for the end of a pod that has the name but is somebody else's, or that of a Workspace before this one.
+func (r *Reconciler) foreignPod(name string) outcome.Outcome {
+	err := fmt.Errorf("pod %q exists and is not of this Workspace: if it does not end by itself, delete it, or rename the Stack", name)
+	return outcome.RetryAfter(v1alpha1.ReasonPodFailed, err, foreignPause)
 }
 
 // ensurePod makes, replaces or removes the pod.
@@ -72,28 +85,41 @@ func (r *Reconciler) whyRemove(s *scope) (why, reason string) {
 	if s.podDigest() != s.digest {
 		return fmt.Sprintf("pod %q differs from what is wanted now: it is made anew", s.pod.Name), v1alpha1.ReasonPodReplaced
 	}
-	if due, at := r.idleAt(s.ws); due && !s.now.Before(at) {
+	if due, at := r.idleAt(s); due && !s.now.Before(at) {
 		return fmt.Sprintf("nobody needed the pod since %s; it comes back when it is needed", workspaces.NeededAt(s.ws).UTC().Format(time.RFC3339)), v1alpha1.ReasonIdle
 	}
 	return "", ""
 }
 
-// idleAt is when the pod is to go if nobody needs it before; false when it never is.
-func (r *Reconciler) idleAt(ws *v1alpha1.Workspace) (bool, time.Time) {
+// idleAt is when the pod is to go if nobody needs it before; false when it never is. Whoever asked for the pod gets the whole
+// time from when it is ready: otherwise a pod that starts slowly would be removed before it was of use, for ever.
+func (r *Reconciler) idleAt(s *scope) (bool, time.Time) {
 	timeout := r.settings.IdleTimeout
-	if ws.Spec.IdleTimeout != nil {
-		timeout = ws.Spec.IdleTimeout.Duration
+	if s.ws.Spec.IdleTimeout != nil {
+		timeout = s.ws.Spec.IdleTimeout.Duration
 	}
-	return timeout > 0, workspaces.NeededAt(ws).Add(timeout)
+	from := workspaces.NeededAt(s.ws)
+	if since, ok := readySince(s.pod); ok && since.After(from) {
+		from = since
+	}
+	if s.pod != nil && !ready(s.pod) {
+		return timeout > 0, from.Add(max(timeout, startGrace))
+	}
+	return timeout > 0, from.Add(timeout)
 }
 
 func (r *Reconciler) createPod(ctx context.Context, s *scope, wanted *corev1.Pod) outcome.Outcome {
-	if due, at := r.idleAt(s.ws); due && !s.now.Before(at) {
+	if due, at := r.idleAt(s); due && !s.now.Before(at) {
 		return outcome.Wait(v1alpha1.ReasonIdle, "the pod is not needed now; it comes back when it is", 0)
 	}
 	err := r.client.Create(ctx, wanted)
 	switch {
 	case apierrors.IsAlreadyExists(err):
+		// The cache knows only pods with the operator's label, and may be late.
+		there := &corev1.Pod{}
+		if err := r.uncached.Get(ctx, client.ObjectKeyFromObject(wanted), there); err == nil && !metav1.IsControlledBy(there, s.ws) {
+			return r.foreignPod(there.Name)
+		}
 		return outcome.Wait(v1alpha1.ReasonPodStarting, fmt.Sprintf("pod %q was made before", wanted.Name), time.Second)
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err):
 		// A quota or a policy may be lifted without anything that is watched here moving.
