@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package workspace and the packages below it are the hands: they get the source and run Pulumi, inside the workspace pod.
 //
 // This package itself holds the plain values that the operator and the agent in the pod exchange: an Operation that is

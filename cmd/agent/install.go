@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package main
 
 import (
@@ -36,7 +39,7 @@ func install(args []string) error {
 }
 
 func accounts(uid, gid int, home string) (passwd, group string) {
-	passwd = fmt.Sprintf("root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n")
+	passwd = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n" //nolint:gosec // G101: no password
 	group = "root:x:0:\nnogroup:x:65534:\n"
 	name := "pulumi"
 	switch uid {
@@ -66,10 +69,10 @@ func copyFile(from, to string) error {
 	_, err = io.Copy(out, in)
 	err = errors.Join(err, out.Chmod(0o755), out.Close())
 	if err == nil {
-		err = os.Rename(out.Name(), to)
+		err = os.Rename(out.Name(), to) //nolint:gosec // G703: the folder is the argument
 	}
 	if err != nil {
-		_ = os.Remove(out.Name())
+		_ = os.Remove(out.Name()) //nolint:gosec // G703: the folder is the argument
 	}
 	return err
 }

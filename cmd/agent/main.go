@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command agent is the process in the workspace pod.
 //
 //	agent install DIR   copies itself to DIR/agent and writes DIR/passwd and DIR/group (for an init container)

@@ -74,7 +74,7 @@ prepare() {
   # What people type is kubectl; in the test cluster it is the cluster's own.
   kubectl() { "$KUBECTL" "$@"; }
   image=${DEMO_IMAGE:-localhost/plangate/pause:dev}
-  [ -n "$test_cluster" ] || [ -n "${DEMO_IMAGE:-}" ] || die "set DEMO_IMAGE to an image that your cluster can pull, for example registry.k8s.io/pause:3.10"
+  [ -n "$test_cluster" ] || [ -n "${DEMO_IMAGE:-}" ] || die "set DEMO_IMAGE to an image that your cluster can pull, for example a pause image"
   run "kubectl -n $MANAGER_NAMESPACE get pods"
   clean_up
 }

@@ -11,8 +11,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/pulumi/pulumi/sdk/v3/go/common/resource/sig"
 
 	"github.com/plangate/plangate/api/v1alpha1"
+	"github.com/plangate/plangate/plans/redact"
 )
 
 const (
@@ -152,6 +154,16 @@ func TestDecode(t *testing.T) {
 			plan:   planOf("", "update"),
 			events: []string{step("update", `"inputs":{"env":{"a":"x","pw":`+secret+`}}`, `"inputs":{"env":{"a":"y","pw":"canary"}}`, "")},
 			want:   []string{`Update | env.a: "x" → "y" | env.pw: [secret] → [secret]`},
+		},
+		"a secret inside of the outputs makes the input one": {
+			plan:   planOf("", "update"),
+			events: []string{step("update", `"inputs":{"env":{"a":"x","pw":"canary1"}},"outputs":{"env":{"a":"x","pw":`+secret+`}}`, `"inputs":{"env":{"a":"y","pw":"canary2"}}`, "")},
+			want:   []string{`Update | env.a: "x" → "y" | env.pw: [secret] → [secret]`},
+		},
+		"also when all of it is new": {
+			plan:   planOf("", "create"),
+			events: []string{step("create", "", `"inputs":{"env":{"a":"y","pw":"canary2"}},"outputs":{"env":{"a":"x","pw":`+secret+`}}`, "")},
+			want:   []string{`Create | env.a: ∅ → "y" | env.pw: ∅ → [secret]`},
 		},
 		"a list with secrets that moved is masked whole": {
 			plan:   planOf("", "update"),
@@ -319,4 +331,22 @@ func FuzzStrip(f *testing.F) {
 			t.Errorf("Strip() twice = %s, %v; once %s", again, err, stripped)
 		}
 	})
+}
+
+// TestRedactKnowsPulumisMarks compares the marks that redact repeats with the SDK's own.
+func TestRedactKnowsPulumisMarks(t *testing.T) {
+	for mark, want := range map[string]string{
+		sig.Secret: "[secret]", sig.AssetSig: "[asset]", sig.ArchiveSig: "[archive]", sig.ResourceReference: "[resource ]", sig.OutputValue: "[unknown]", sig.ByteString: "[bytes ]",
+	} {
+		if got := redact.JSON(map[string]any{sig.Key: mark}, redact.MaxValue); got != want {
+			t.Errorf("redact.JSON() of %s = %s, want %s", mark, got, want)
+		}
+	}
+	for _, u := range []string{
+		sig.UnknownBoolValue, sig.UnknownNumberValue, sig.UnknownStringValue, sig.UnknownArrayValue, sig.UnknownAssetValue, sig.UnknownArchiveValue, sig.UnknownObjectValue,
+	} {
+		if !redact.IsUnknown(u) || !sig.IsUnknown(u) {
+			t.Errorf("redact does not know the unknown value %s", u)
+		}
+	}
 }

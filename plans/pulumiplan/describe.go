@@ -13,7 +13,6 @@ import (
 	"github.com/pulumi/pulumi/sdk/v3/go/common/resource"
 
 	"github.com/plangate/plangate/api/v1alpha1"
-	"github.com/plangate/plangate/plans/redact"
 )
 
 // Paths of what is no property. Property paths never begin with a parenthesis.
@@ -50,8 +49,7 @@ func (rec *record) properties(op v1alpha1.ChangeOperation) []v1alpha1.PropertyCh
 }
 
 func (rec *record) newDiff() *diff {
-	d := &diff{secret: rec.secretRoots(), changed: rec.changedRoots(), replaces: rec.keys}
-	return d
+	return &diff{secret: rec.secrets(), changed: rec.changedRoots()}
 }
 
 // detailed follows the provider's own words for the difference.
@@ -125,7 +123,7 @@ func (rec *record) deletedProperties() []v1alpha1.PropertyChange {
 	if gone.ID != "" {
 		found = append(found, change(pathID, value{gone.ID, true}, value{}))
 	}
-	d := &diff{secret: secretRoots(gone)}
+	d := &diff{secret: secretsOf(gone)}
 	for _, k := range slices.Sorted(maps.Keys(gone.Inputs)) {
 		if !internal(k) {
 			d.compare(join("", k), value{gone.Inputs[k], true}, value{}, false, true)
@@ -180,7 +178,7 @@ func (rec *record) drift() []v1alpha1.PropertyChange {
 	if m.New == nil {
 		return []v1alpha1.PropertyChange{change(pathExists, value{true, true}, value{false, true})}
 	}
-	d := &diff{secret: append(secretRoots(m.Old), secretRoots(m.New)...), changed: union(m.Diffs, roots(m.DetailedDiff))}
+	d := &diff{secret: append(secretsOf(m.Old), secretsOf(m.New)...), changed: union(m.Diffs, roots(m.DetailedDiff))}
 	for _, k := range slices.Sorted(slices.Values(d.changed)) {
 		if !internal(k) && !d.covers(k) {
 			d.compare(join("", k), live(m.Old, k), live(m.New, k), false, true)
@@ -215,7 +213,7 @@ func computed(s *apitype.StepEventStateMetadata) []string {
 	}
 	for k := range s.Outputs {
 		if _, given := s.Inputs[k]; !given {
-			found = append(found, k)
+			found = append(found, join("", k))
 		}
 	}
 	return found
@@ -282,37 +280,33 @@ func (rec *record) unbound() []string {
 	return slices.Compact(found)
 }
 
-// secretRoots are the properties of which something is secret before or after, in the inputs or the outputs, or that the
-// program declares so.
-func (rec *record) secretRoots() []string {
-	found := append(secretRoots(rec.old), secretRoots(rec.new)...)
+// secrets are the paths of what is secret before or after, in the inputs or the outputs, or that the program declares so.
+func (rec *record) secrets() []string {
+	found := append(secretsOf(rec.old), secretsOf(rec.new)...)
+	if rec.goal != nil {
+		for k, v := range merged(rec.goal.InputDiff.Adds, rec.goal.InputDiff.Updates) {
+			secretPaths(join("", k), v, func(path string) { found = append(found, path) })
+		}
+	}
 	if len(found) > 0 {
 		found = append(append(found, computed(rec.old)...), computed(rec.new)...)
 	}
-	if rec.goal == nil {
-		return found
-	}
-	for _, k := range rec.goal.AdditionalSecretOutputs {
-		found = append(found, string(k))
-	}
-	for k, v := range merged(rec.goal.InputDiff.Adds, rec.goal.InputDiff.Updates) {
-		if redact.IsSecret(v) {
-			found = append(found, k)
+	if rec.goal != nil {
+		for _, k := range rec.goal.AdditionalSecretOutputs {
+			found = append(found, join("", string(k)))
 		}
 	}
 	return found
 }
 
-func secretRoots(s *apitype.StepEventStateMetadata) []string {
+func secretsOf(s *apitype.StepEventStateMetadata) []string {
 	var found []string
 	if s == nil {
 		return nil
 	}
 	for _, m := range []map[string]any{s.Inputs, s.Outputs} {
 		for k, v := range m {
-			if redact.IsSecret(v) {
-				found = append(found, k)
-			}
+			secretPaths(join("", k), v, func(path string) { found = append(found, path) })
 		}
 	}
 	return found

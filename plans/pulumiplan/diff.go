@@ -32,14 +32,12 @@ type value struct {
 
 // diff collects changed properties.
 type diff struct {
-	// secret are top-level properties that are masked whole.
+	// secret are the paths of what is masked.
 	secret []string
 	// changed are top-level properties that are known to have changed.
 	changed []string
-	// replaces are top-level properties that force a replacement.
-	replaces []string
-	found    []v1alpha1.PropertyChange
-	seen     map[string]bool
+	found   []v1alpha1.PropertyChange
+	seen    map[string]bool
 }
 
 // covers tells whether something of a top-level property was described already.
@@ -48,8 +46,7 @@ func (d *diff) covers(root string) bool { return d.seen[join("", root)] }
 // compare describes a property. An object or array that has both before and after is taken apart, so that what changed is
 // seen and the rest is not. known says that there is a change even where the values look the same.
 func (d *diff) compare(path string, old, now value, replaces, known bool) {
-	root := rootOf(path)
-	if slices.ContainsFunc(d.secret, func(k string) bool { return join("", k) == root }) {
+	if d.hides(path) {
 		if known || old.ok != now.ok || unequalPlain(old, now) {
 			d.add(path, masked(old), masked(now), replaces)
 		}
@@ -57,7 +54,7 @@ func (d *diff) compare(path string, old, now value, replaces, known bool) {
 	}
 	before := len(d.found)
 	d.walk(path, old, now, replaces, 0)
-	if known && len(d.found) == before && !d.covers(strings.Trim(root, `."[]`)) {
+	if known && len(d.found) == before && !d.seen[rootOf(path)] {
 		d.add(path, old, now, replaces)
 	}
 }
@@ -75,7 +72,7 @@ func (d *diff) walk(path string, old, now value, replaces bool, depth int) {
 // takeApart goes into objects and arrays. It does not when one side is secret, when the sides are of different kinds, when
 // elements of an array that holds secrets have moved, or when there is one side and it is short.
 func (d *diff) takeApart(path string, old, now value, replaces bool, depth int) bool {
-	if whole(old, now) {
+	if whole(old, now) && !d.hidesBelow(path) {
 		return false
 	}
 	if om, nm, ok := both[map[string]any](old, now); ok {
@@ -91,6 +88,21 @@ func (d *diff) takeApart(path string, old, now value, replaces bool, depth int) 
 		d.walk(path+"["+strconv.Itoa(i)+"]", element(oa, i), element(na, i), replaces, depth+1)
 	}
 	return len(oa)+len(na) > 0
+}
+
+// hides tells whether a path is, or is inside of, something secret.
+func (d *diff) hides(path string) bool {
+	return slices.ContainsFunc(d.secret, func(s string) bool { return inside(path, s) })
+}
+
+// hidesBelow tells whether something inside of a path is secret.
+func (d *diff) hidesBelow(path string) bool {
+	return slices.ContainsFunc(d.secret, func(s string) bool { return s != path && inside(s, path) })
+}
+
+func inside(path, outer string) bool {
+	rest, ok := strings.CutPrefix(path, outer)
+	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
 // whole tells whether values are shown as they are: marked ones, and short ones that have no counterpart.
@@ -127,6 +139,9 @@ func (d *diff) add(path string, old, now value, replaces bool) {
 		return
 	}
 	d.seen["="+path] = true
+	if d.hides(path) {
+		old, now = masked(old), masked(now)
+	}
 	c := change(path, old, now)
 	c.Replaces = replaces
 	d.found = append(d.found, c)
@@ -212,6 +227,24 @@ func sortedKeys(a, b map[string]any) []string {
 	}
 	slices.Sort(keys)
 	return keys
+}
+
+// secretPaths calls found with the path of every secret in a value.
+func secretPaths(path string, v any, found func(string)) {
+	if redact.IsSecret(v) {
+		found(path)
+		return
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for k, e := range v {
+			secretPaths(join(path, k), e, found)
+		}
+	case []any:
+		for i, e := range v {
+			secretPaths(path+"["+strconv.Itoa(i)+"]", e, found)
+		}
+	}
 }
 
 // unknowns calls found with the path of every unknown in a value.

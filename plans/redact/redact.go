@@ -37,6 +37,8 @@ const (
 	sigAsset       = "c44067f5952c0a294b673a41bacd8c17"
 	sigArchive     = "0def7320c3a5731c473e5ecbe6d01bc7"
 	sigResourceRef = "5cf8f73096256a8f31e491e813e4eb8e"
+	sigByteString  = "803fd3297a5875dc03ca845dda5d2a98"
+	sigFloat       = "8ad145fe-0d11-4827-bfd7-1abcbf086f5c"
 	sigOutputValue = "d0e6a833031e9bbcd3f4e8bde6ca49a4"
 )
 
@@ -146,10 +148,18 @@ func marked(signature any, v map[string]any) any {
 	case sigArchive:
 		return content("archive", v)
 	case sigResourceRef:
-		urn, _ := v["urn"].(string)
-		return Mark("[resource " + urn + "]")
+		return Mark("[resource " + member(v, "urn") + "]")
+	case sigByteString:
+		return Mark("[bytes " + member(v, "value") + "]")
+	case sigFloat:
+		return Mark("[number 0x" + member(v, "value") + "]")
 	}
 	return Mark(hidden)
+}
+
+func member(v map[string]any, key string) string {
+	s, _ := v[key].(string)
+	return s
 }
 
 // content names an asset or archive by where it comes from and its hash; its text is not shown.
@@ -157,11 +167,11 @@ func content(kind string, v map[string]any) Mark {
 	var b strings.Builder
 	b.WriteString("[" + kind)
 	for _, k := range []string{"path", "uri"} {
-		if s, _ := v[k].(string); s != "" {
+		if s := member(v, k); s != "" {
 			b.WriteString(" " + s)
 		}
 	}
-	if s, _ := v["hash"].(string); s != "" {
+	if s := member(v, "hash"); s != "" {
 		b.WriteString(" sha256:" + s)
 	}
 	return Mark(b.String() + "]")

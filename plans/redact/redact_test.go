@@ -44,6 +44,8 @@ func TestJSON(t *testing.T) {
 		"an asset by hash, not by content":   {`{"4dabf18193072939515e22adb298388d":"c44067f5952c0a294b673a41bacd8c17","hash":"abc","text":"canary"}`, `[asset sha256:abc]`},
 		"an archive":                         {`{"4dabf18193072939515e22adb298388d":"0def7320c3a5731c473e5ecbe6d01bc7","path":"./dist","hash":"abc"}`, `[archive ./dist sha256:abc]`},
 		"a resource":                         {`{"4dabf18193072939515e22adb298388d":"5cf8f73096256a8f31e491e813e4eb8e","urn":"urn:x","id":"canary"}`, `[resource urn:x]`},
+		"bytes":                              {`{"4dabf18193072939515e22adb298388d":"803fd3297a5875dc03ca845dda5d2a98","value":"/w=="}`, `[bytes /w==]`},
+		"a number that JSON has not":         {`[{"4dabf18193072939515e22adb298388d":"8ad145fe-0d11-4827-bfd7-1abcbf086f5c","value":"7ff8000000000001"}]`, `["[number 0x7ff8000000000001]"]`},
 		"a secret output value":              {`{"4dabf18193072939515e22adb298388d":"d0e6a833031e9bbcd3f4e8bde6ca49a4","secret":true,"value":"canary"}`, `[secret]`},
 		"an unknown output value":            {`{"4dabf18193072939515e22adb298388d":"d0e6a833031e9bbcd3f4e8bde6ca49a4"}`, `[unknown]`},
 		"a plain output value":               {`{"4dabf18193072939515e22adb298388d":"d0e6a833031e9bbcd3f4e8bde6ca49a4","value":{"a":1}}`, `{"a":1}`},

@@ -171,7 +171,7 @@ func mask(s string, forms []string) string {
 
 // escapes are the terminal control sequences of ECMA-48 (colours, cursor moves) and the operating system commands (titles,
 // links).
-var escapes = regexp.MustCompile("\x1b\\[[0-?]*[\x20-\x2f]*[@-~]|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|\u009b[0-?]*[\x20-\x2f]*[@-~]")
+var escapes = regexp.MustCompile("\x1b\\[[\\x30-\\x3f]*[\\x20-\\x2f]*[\\x40-\\x7e]|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|\u009b[\\x30-\\x3f]*[\\x20-\\x2f]*[\\x40-\\x7e]")
 
 // Printable takes terminal control sequences out of a text and escapes what else a terminal would act on or not show:
 // control characters other than newline and tab, marks that turn the direction of writing, characters without width, line

@@ -201,11 +201,13 @@ func TestAPreviewThatFailsIsTriedAgainAndHealsAtOnce(t *testing.T) {
 		"by an edit":             func(r *rig) { r.edit(func(s *v1alpha1.Stack) { s.Spec.RepoDir = "dir" }) },
 		"by a secret value":      func(r *rig) { r.secret("token", "value", "right") },
 		"by a request":           func(r *rig) { r.annotate(r.stack(), v1alpha1.AnnotationRequestPlan, "1") },
-		"by the passing of time": func(*rig) { time.Sleep(1200 * time.Millisecond) },
+		"by the passing of time": func(*rig) { time.Sleep(3200 * time.Millisecond) },
 	}
 	for name, cure := range cures {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
+			r.settings.RetryInterval = 3 * time.Second
+			r.restart(r.client)
 			works := r.agents.preview
 			r.agents.preview = func(workspace.Operation) *workspace.Result {
 				return &workspace.Result{Outcome: workspace.Failed, Message: "syntax error in line 7 " + strings.Repeat("x", 5000)}

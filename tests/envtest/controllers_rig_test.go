@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -62,7 +64,26 @@ type rig struct {
 	noKubelet bool
 }
 
+// logs are what all controllers of this package's tests have logged.
+var logs struct {
+	mu   sync.Mutex
+	once sync.Once
+	text strings.Builder
+}
+
+// keepLogs keeps what controllers log, to be searched for what must not be in there.
+func keepLogs() {
+	logs.once.Do(func() {
+		ctrl.SetLogger(funcr.New(func(prefix, args string) {
+			logs.mu.Lock()
+			defer logs.mu.Unlock()
+			logs.text.WriteString(prefix + " " + args + "\n")
+		}, funcr.Options{Verbosity: 10}))
+	})
+}
+
 func newRig(t testing.TB) *rig {
+	keepLogs()
 	tt, ok := t.(*testing.T)
 	if !ok {
 		t.Fatal("not a test")

@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package main
 
 import (
@@ -74,7 +77,7 @@ func (f *files) DiffConfig(context.Context, *rpc.DiffRequest) (*rpc.DiffResponse
 }
 
 func (f *files) Configure(_ context.Context, r *rpc.ConfigureRequest) (*rpc.ConfigureResponse, error) {
-	if d := r.GetVariables()["files:config:delay"]; d != "" {
+	if d := r.GetArgs().GetFields()["delay"].GetStringValue(); d != "" {
 		f.delay, _ = time.ParseDuration(d)
 	}
 	return &rpc.ConfigureResponse{SupportsPreview: true, AcceptResources: true}, nil

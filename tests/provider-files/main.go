@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command pulumi-resource-files is a small provider for tests that needs no network: a File is a real file, a Token is a
 // random word with a secret value. Files can be slow (delay), can fail (content FAIL), can wait (waitFor), and drift when
 // somebody edits them.

@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package agent is the server in the workspace pod: it runs one operation at a time, writes each into a journal, and never
 // needs the operator to stay connected.
 //

@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package agent
 
 import (
@@ -8,10 +11,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/plangate/plangate/workspace"
+	"github.com/plangate/plangate/workspace/journal"
 	"github.com/plangate/plangate/workspace/pulumi"
 )
 
@@ -97,25 +102,23 @@ func (x *execution) ownDeadLock(run *pulumi.Run) bool {
 }
 
 func (x *execution) isOwnDead(lock pulumi.Lock) bool {
-	for _, r := range x.journal.All() {
-		if r.Result == nil || r.Type != workspace.Apply || r.Stack != x.op.Stack || r.Backend != withoutUser(x.op.Backend) {
-			continue
-		}
-		// A process that had to be killed when it was stopped leaves its lock, too.
-		if r.Result.Outcome != workspace.Interrupted && r.Result.Outcome != workspace.Cancelled && r.Result.Outcome != workspace.Partial {
-			continue
-		}
-		until := r.Result.EndedAt
-		if until.IsZero() {
-			until = x.started
-		}
-		// The lock's time has whole seconds.
-		inTime := !lock.At.Before(r.StartedAt.Truncate(time.Second)) && !lock.At.After(until.Add(time.Second))
-		if r.Host == lock.Host && r.PID == lock.PID && r.PID != 0 && inTime {
-			return true
-		}
+	return slices.ContainsFunc(x.journal.All(), func(r journal.Record) bool {
+		sameStack := r.Type == workspace.Apply && r.Stack == x.op.Stack && r.Backend == withoutUser(x.op.Backend)
+		sameProcess := r.PID != 0 && r.PID == lock.PID && r.Host == lock.Host
+		return sameStack && sameProcess && r.Result != nil && mayLeaveLock[r.Result.Outcome] && x.heldDuring(lock, &r)
+	})
+}
+
+// mayLeaveLock are the ends after which a lock can be left: a process that had to be killed leaves its own, too.
+var mayLeaveLock = map[workspace.Outcome]bool{workspace.Interrupted: true, workspace.Cancelled: true, workspace.Partial: true}
+
+// heldDuring says whether the lock was taken while the operation ran. The lock's time has whole seconds.
+func (x *execution) heldDuring(lock pulumi.Lock, r *journal.Record) bool {
+	until := r.Result.EndedAt
+	if until.IsZero() {
+		until = x.started
 	}
-	return false
+	return !lock.At.Before(r.StartedAt.Truncate(time.Second)) && !lock.At.After(until.Add(time.Second))
 }
 
 // readOutputs reads the outputs after a success. Not to have them does not make the success a failure.
@@ -127,7 +130,7 @@ func (x *execution) readOutputs(ctx context.Context) error {
 	if err != nil {
 		x.out.OutputsLost = true
 		x.say("Could not read the outputs: " + err.Error())
-		return nil
+		return nil //nolint:nilerr // the update was done, and that is what counts
 	}
 	x.out.Outputs, x.out.SecretOutputs = outputs, secrets
 	return nil

@@ -1,10 +1,12 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package agent_test
 
 import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"sort"
 	"strings"
 	"testing"
@@ -53,7 +55,7 @@ func (r *rig) barePreview(b *testing.B, salt, value string) time.Duration {
 		b.Fatal(err)
 	}
 	start := time.Now()
-	cmd := exec.Command(filepath.Join(lookIn(r.path(), "pulumi")), "preview", "-s", "organization/demo/dev", "--save-plan", r.file("bare.json"),
+	cmd := exec.Command(lookIn(r.path(), "pulumi"), "preview", "-s", "organization/demo/dev", "--save-plan", r.file("bare.json"),
 		"--config-file", file, "--non-interactive", "--color", "never")
 	cmd.Dir = r.file("repo")
 	cmd.Env = append(r.environ(), "PULUMI_BACKEND_URL=file://"+r.file("state"), "PULUMI_CONFIG_PASSPHRASE=correct horse",

@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package agent
 
 import (
@@ -8,7 +11,6 @@ import (
 	"sort"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/plangate/plangate/workspace"
 	"github.com/plangate/plangate/workspace/pulumi"
@@ -78,15 +80,39 @@ func (e environment) prepare(pluginDirs []string) error {
 			continue // most images have only some of the usual folders, or none
 		}
 		for _, entry := range entries {
-			link := filepath.Join(plugins, entry.Name())
-			if old, err := os.Readlink(link); err == nil && old != filepath.Join(from, entry.Name()) {
-				if _, err := os.Stat(link); err != nil {
-					_ = os.Remove(link) // the image changed
-				}
+			if err := linkPlugin(filepath.Join(from, entry.Name()), filepath.Join(plugins, entry.Name())); err != nil {
+				return fmt.Errorf("making plugin %q known: %w", entry.Name(), err)
 			}
-			if err := os.Symlink(filepath.Join(from, entry.Name()), link); err != nil && !os.IsExist(err) {
-				return fmt.Errorf("linking plugin %q: %w", entry.Name(), err)
-			}
+		}
+	}
+	return nil
+}
+
+// linkPlugin makes a folder of links to a plugin's files: Pulumi does not see a plugin whose folder itself is a link. Links of
+// an earlier image that lead nowhere are replaced.
+func linkPlugin(from, to string) error {
+	files, err := os.ReadDir(from)
+	if err != nil {
+		return nil //nolint:nilerr // not a folder, so not a plugin
+	}
+	if info, err := os.Lstat(to); err == nil && !info.IsDir() {
+		if err := os.Remove(to); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(to, 0o700); err != nil {
+		return err
+	}
+	for _, f := range files {
+		link := filepath.Join(to, f.Name())
+		if _, err := os.Stat(link); err == nil {
+			continue
+		}
+		if err := os.Remove(link); err != nil && !os.IsNotExist(err) {
+			return err
+		}
+		if err := os.Symlink(filepath.Join(from, f.Name()), link); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -152,11 +178,7 @@ func cut(text string, limit int) string {
 	if len(text) <= limit {
 		return text
 	}
-	text = text[:limit-len("…")]
-	for !utf8.ValidString(text[max(0, len(text)-4):]) && len(text) > 0 && !utf8.RuneStart(text[len(text)-1]) {
-		text = text[:len(text)-1]
-	}
-	return strings.ToValidUTF8(text, "") + "…"
+	return strings.ToValidUTF8(text[:limit-len("…")], "") + "…"
 }
 
 func end(text string, limit int) string {

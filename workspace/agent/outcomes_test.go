@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package agent_test
 
 import (
@@ -12,13 +15,6 @@ import (
 
 	"github.com/plangate/plangate/workspace"
 )
-
-const twoFiles = oneFile + `
-  b:
-    type: files:File
-    properties: {path: DIR/out/b, content: "${content}"}
-    options: {dependsOn: ["${a}"]}
-`
 
 func TestApplyRefusesAndReports(t *testing.T) {
 	t.Parallel()

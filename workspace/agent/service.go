@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package agent
 
 import (
@@ -6,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -122,13 +126,16 @@ func receive(stream grpc.ClientStreamingServer[agentpb.StartRequest, agentpb.Sta
 	return &op, nil
 }
 
+// stackPattern is up to three names with slashes between them.
+var stackPattern = regexp.MustCompile(`^[A-Za-z0-9_.][A-Za-z0-9_.-]*(/[A-Za-z0-9_.][A-Za-z0-9_.-]*){0,2}$`)
+
 func validate(op *workspace.Operation) error {
 	switch {
 	case op.ID == "" || len(op.ID) > 256:
 		return errors.New("the id is empty or too long")
 	case op.Type != workspace.Preview && op.Type != workspace.Apply:
 		return fmt.Errorf("the type %q is unknown", op.Type)
-	case op.Stack == "" || op.Stack[0] == '-':
+	case !stackPattern.MatchString(op.Stack):
 		return errors.New("the stack's name is missing or wrong")
 	case op.Type == workspace.Apply && (op.Expect == nil || op.PlanDigest == "" || len(op.Plan) == 0):
 		return errors.New("an Apply needs expectations, a plan and its digest")

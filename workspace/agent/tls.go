@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package agent
 
 import (
@@ -74,7 +77,7 @@ func (c *certificates) load() (*tls.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading certificates: %w", err)
 	}
-	ca, err := os.ReadFile(filepath.Join(c.dir, "ca.crt")) //nolint:gosec // G304: the mounted folder
+	ca, err := os.ReadFile(filepath.Join(c.dir, "ca.crt"))
 	if err != nil {
 		return nil, fmt.Errorf("reading certificates: %w", err)
 	}

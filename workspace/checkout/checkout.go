@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package checkout puts a folder into exactly the state of a commit, and proves it. It keeps one clone for each repository
 // and resets it before every operation, instead of starting anew: an unchanged checkout costs a few calls of git.
 //
@@ -87,7 +90,7 @@ func (c *Checkouts) Get(ctx context.Context, source workspace.Source) (*Checkout
 	if errors.Is(err, ErrUnavailable) && c.healthy(ctx, root) {
 		return nil, err
 	}
-	if err := os.RemoveAll(root); err != nil {
+	if err := os.RemoveAll(root); err != nil { //nolint:gosec // G703: below the folder of the clones
 		return nil, fmt.Errorf("removing damaged clone: %w", err)
 	}
 	return c.get(ctx, root, source)
@@ -100,20 +103,36 @@ func (c *Checkouts) validate(source workspace.Source) error {
 	if source.Ref != "" && (!refPattern.MatchString(source.Ref) || strings.Contains(source.Ref, "..")) {
 		return fmt.Errorf("reading reference %q: %w", source.Ref, ErrInvalid)
 	}
-	if dir := filepath.Clean(source.Dir); source.Dir != "" && (!filepath.IsLocal(source.Dir) || strings.ContainsAny(dir, "\x00:\n") || hasGit(dir)) {
+	if source.Dir != "" && !isFolder(source.Dir) {
 		return fmt.Errorf("reading folder %q: %w: it leads out of the repository", source.Dir, ErrInvalid)
 	}
-	scheme, rest, found := strings.Cut(source.URL, "://")
-	switch {
-	case strings.HasPrefix(source.URL, "-") || strings.ContainsAny(source.URL, "\x00\n\r"):
-	case found && (scheme == "https" || scheme == "http" || scheme == "ssh" || scheme == "git") && rest != "" && rest[0] != '-':
-		return nil
-	case found && scheme == "file" && c.allowFiles:
-		return nil
-	case !found && scpPattern.MatchString(source.URL):
+	if c.allowed(source.URL) {
 		return nil
 	}
 	return fmt.Errorf("reading repository URL %q: %w: only https, http, ssh and git are allowed", withoutPassword(source.URL), ErrInvalid)
+}
+
+// allowed says whether git may be given the URL.
+func (c *Checkouts) allowed(url string) bool {
+	if strings.HasPrefix(url, "-") || strings.ContainsAny(url, "\x00\n\r") {
+		return false
+	}
+	scheme, rest, found := strings.Cut(url, "://")
+	if !found {
+		return scpPattern.MatchString(url)
+	}
+	switch scheme {
+	case "https", "http", "ssh", "git":
+		return rest != "" && rest[0] != '-'
+	case "file":
+		return c.allowFiles
+	}
+	return false
+}
+
+// isFolder says whether a relative path stays in the repository's files, and is no syntax to git.
+func isFolder(dir string) bool {
+	return filepath.IsLocal(dir) && !strings.ContainsAny(dir, "\x00:\n") && !hasGit(filepath.Clean(dir))
 }
 
 func hasGit(dir string) bool {
@@ -158,7 +177,7 @@ func (c *Checkouts) distrust(root string) {
 	path := filepath.Join(root, ".git", "index")
 	raw, err := os.ReadFile(path) //nolint:gosec // G304: below the folder of the clones
 	if known, ok := c.indexes[root]; err != nil || !ok || known != sha256.Sum256(raw) {
-		_ = os.Remove(path)
+		_ = os.Remove(path) //nolint:gosec // G703: below the folder of the clones
 	}
 }
 

@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package fake has a Pulumi for tests: it does nothing, remembers what it was asked, and ends as it is told.
 package fake
 

@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package journal keeps operations on disk: that one was started before it is, and how it ended. After a crash of the agent
 // it tells which operation was cut off, so that nothing is run twice and nothing is forgotten.
 //

@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package pulumi
 
 import (
@@ -133,7 +136,7 @@ func (c *CLI) Init(ctx context.Context, t Target) error {
 		return fmt.Errorf("writing project: %w", err)
 	}
 	own := filepath.Join(dir, "Pulumi."+ShortName(t.Stack)+".yaml")
-	if err := os.WriteFile(own, config, 0o600); err != nil {
+	if err := os.WriteFile(own, config, 0o600); err != nil { //nolint:gosec // G703: a short name has no slash
 		return fmt.Errorf("writing configuration: %w", err)
 	}
 	var head struct {
@@ -192,7 +195,7 @@ func (c *CLI) engine(ctx context.Context, r Request, args []string) (*Run, error
 	}
 	after, err := os.ReadFile(r.ConfigFile)
 	changed := err != nil || sha256.Sum256(before) != sha256.Sum256(after)
-	return &Run{ExitCode: e.code, Interrupted: e.interrupted, Output: e.output, Events: raw, Tally: tally, ConfigChanged: changed}, nil
+	return &Run{ExitCode: e.code, Interrupted: e.interrupted, Output: e.output, Events: raw, Tally: tally, ConfigChanged: changed}, nil //nolint:nilerr // a file that cannot be read was changed
 }
 
 // Unlock removes the stack's lock.
@@ -203,22 +206,22 @@ func (c *CLI) Unlock(ctx context.Context, t Target) error {
 
 // Outputs asks twice: once with the secrets in clear and once without, to learn which are secret.
 func (c *CLI) Outputs(ctx context.Context, t Target) (map[string]json.RawMessage, []string, error) {
-	clear, err := c.outputs(ctx, t, "--show-secrets")
-	if err != nil || len(clear) == 0 {
-		return clear, nil, err
+	all, err := c.outputs(ctx, t, "--show-secrets")
+	if err != nil || len(all) == 0 {
+		return all, nil, err
 	}
 	masked, err := c.outputs(ctx, t)
 	if err != nil {
 		return nil, nil, err
 	}
 	var secrets []string
-	for name, value := range clear {
+	for name, value := range all {
 		if !bytes.Equal(value, masked[name]) {
 			secrets = append(secrets, name)
 		}
 	}
 	sort.Strings(secrets)
-	return clear, secrets, nil
+	return all, secrets, nil
 }
 
 func (c *CLI) outputs(ctx context.Context, t Target, flags ...string) (map[string]json.RawMessage, error) {

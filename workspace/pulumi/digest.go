@@ -1,7 +1,11 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package pulumi
 
 import (
 	"bytes"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -104,7 +108,8 @@ func neutralise(v any) (any, bool) {
 func encode(v any) []byte {
 	out, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // a bug: it came out of a JSON decoder
+		// It came out of a JSON decoder, so this cannot be. Never equal to anything is the safe answer.
+		return []byte(rand.Text())
 	}
 	return out
 }

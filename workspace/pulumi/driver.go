@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package pulumi drives the Pulumi CLI: preview --save-plan, up --plan, stack export. It knows the CLI's exit codes, texts
 // and engine events, and turns them into a workspace.Outcome.
 //

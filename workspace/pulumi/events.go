@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package pulumi
 
 import (
@@ -124,7 +127,8 @@ func (t *Tally) Take(phase int, event []byte) {
 
 // counts says whether a step counts. Like Pulumi's own summary it leaves out default providers, which no program names.
 func counts(m apitype.StepEventMetadata) bool {
-	return Changes(m.Op) && !(strings.HasPrefix(m.Type, "pulumi:providers:") && strings.Contains(m.URN, "::default"))
+	isDefault := strings.HasPrefix(m.Type, "pulumi:providers:") && strings.Contains(m.URN, "::default")
+	return Changes(m.Op) && !isDefault
 }
 
 func isCustom(m apitype.StepEventMetadata) bool {
@@ -156,28 +160,35 @@ func PlannedSteps(plan []byte) int {
 }
 
 func (t *Tally) add(phase int, e *apitype.EngineEvent) {
-	real := phase > 1
-	switch {
-	case e.ResourcePreEvent != nil && counts(e.ResourcePreEvent.Metadata):
-		if real {
-			t.Started++
-			return
+	if d := e.DiagnosticEvent; d != nil && d.Severity == "error" {
+		text := d.Message
+		if d.URN != "" {
+			text = d.URN + ": " + text
 		}
-		t.Planned++
-	case e.ResOutputsEvent != nil && real && counts(e.ResOutputsEvent.Metadata):
+		t.Errors = append(t.Errors, text)
+	}
+	if phase == 1 {
+		if e.ResourcePreEvent != nil && counts(e.ResourcePreEvent.Metadata) {
+			t.Planned++
+		}
+		return
+	}
+	t.addUpdate(e)
+}
+
+// addUpdate counts an event of the real update.
+func (t *Tally) addUpdate(e *apitype.EngineEvent) {
+	switch {
+	case e.PreludeEvent != nil:
+		t.Updating = true
+	case e.ResourcePreEvent != nil && counts(e.ResourcePreEvent.Metadata):
+		t.Started++
+	case e.ResOpFailedEvent != nil && e.ResOpFailedEvent.Status != 0:
+		t.Unsure = true
+	case e.ResOutputsEvent != nil && counts(e.ResOutputsEvent.Metadata):
 		t.Done++
 		if isCustom(e.ResOutputsEvent.Metadata) {
 			t.Real++
 		}
-	case e.ResOpFailedEvent != nil && real && e.ResOpFailedEvent.Status != 0:
-		t.Unsure = true
-	case e.PreludeEvent != nil && real:
-		t.Updating = true
-	case e.DiagnosticEvent != nil && e.DiagnosticEvent.Severity == "error":
-		text := e.DiagnosticEvent.Message
-		if e.DiagnosticEvent.URN != "" {
-			text = e.DiagnosticEvent.URN + ": " + text
-		}
-		t.Errors = append(t.Errors, text)
 	}
 }

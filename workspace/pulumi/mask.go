@@ -1,8 +1,12 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package pulumi
 
 import (
 	"bytes"
 	"encoding/json"
+	"regexp"
 	"sort"
 	"strings"
 )
@@ -60,8 +64,11 @@ func NewMask(values []string) *Mask {
 	return m
 }
 
-// Text masks a text. Values are found as they are and as they look inside of JSON.
-func (m *Mask) Text(s string) string { return m.replacer.Replace(s) }
+// escapes are what a terminal takes as colours and the like; language hosts write them whatever --color says.
+var escapes = regexp.MustCompile(`\x1b\[[0-9;?]*[\x20-\x2f]*[@-~]`)
+
+// Text masks a text and takes terminal escapes out of it. Values are found as they are and as they look inside of JSON.
+func (m *Mask) Text(s string) string { return m.replacer.Replace(escapes.ReplaceAllString(s, "")) }
 
 // Texts masks each text.
 func (m *Mask) Texts(in []string) []string {

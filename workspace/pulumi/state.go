@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package pulumi
 
 import (
@@ -42,7 +45,7 @@ func exportFile(t Target) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	meta, err := os.ReadFile(filepath.Join(root, ".pulumi", "meta.yaml"))
+	meta, err := os.ReadFile(filepath.Join(root, ".pulumi", "meta.yaml")) //nolint:gosec // G304: the backend that the operation names
 	if err != nil {
 		return nil, errNotAFile
 	}

@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package stackconfig renders the configuration file of a stack for one operation, outside of the checkout: the committed
 // Pulumi.<stack>.yaml, the operation's configuration laid over it, and the secret part encrypted. Nothing of an earlier
 // operation survives, so a key that was set and then removed is back at its committed value.
@@ -108,7 +111,7 @@ func (r *Renderer) provider(stack *pulumi.ProjectStack, in Input) (*Rendered, er
 	if stack.EncryptionSalt != "" {
 		return &Rendered{Salt: stack.EncryptionSalt}, nil
 	}
-	if p := stack.SecretsProvider; p != "" && p != "default" && p != "passphrase" || stack.EncryptedKey != "" {
+	if hasProvider(stack) {
 		return &Rendered{}, nil
 	}
 	s := in.StateProvider
@@ -135,6 +138,15 @@ func (r *Renderer) provider(stack *pulumi.ProjectStack, in Input) (*Rendered, er
 		return &Rendered{Salt: salt, NewSalt: true}, nil
 	}
 	return &Rendered{Salt: stack.EncryptionSalt}, nil
+}
+
+// hasProvider says whether the committed file names a provider other than a passphrase.
+func hasProvider(stack *pulumi.ProjectStack) bool {
+	switch stack.SecretsProvider {
+	case "", "default", "passphrase":
+		return stack.EncryptedKey != ""
+	}
+	return true
 }
 
 func (r *Renderer) encrypt(ctx context.Context, stack *pulumi.ProjectStack, in Input, salt string, secret map[config.Key]string) error {

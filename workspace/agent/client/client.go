@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package client is the operator's side of the agent's API: plain values in and out, errors with predicates.
 package client
 
