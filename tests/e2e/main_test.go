@@ -37,7 +37,7 @@ const (
 )
 
 // managerFlags make the manager look more often than it does by default, so that tests need not wait.
-var managerFlags = []string{"--source-poll-interval=2s", "--retry-interval=2s", "--retry-max-interval=5s", "--v=1"}
+var managerFlags = []string{"--source-poll-interval=2s", "--retry-interval=2s", "--retry-max-interval=5s"}
 
 // cluster is what all tests of this package share.
 var cluster struct {

@@ -41,7 +41,7 @@ func (f file) yaml() string {
 // program is a Pulumi.yaml with these files, and a configuration key "greeting" with the value committed in Pulumi.dev.yaml.
 func program(files ...file) map[string]string {
 	var b strings.Builder
-	b.WriteString("name: web\nruntime: yaml\nconfig:\n  greeting:\n    type: string\n  password:\n    type: string\n    secret: true\n    default: none\nresources:\n")
+	b.WriteString("name: web\nruntime: yaml\nconfig:\n  greeting:\n    type: string\nresources:\n")
 	for _, f := range files {
 		b.WriteString(f.yaml())
 	}

@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,9 +17,8 @@ import (
 func TestThePodIsResetFromGitAndNeverReplaced(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	// "tree" is written into the checkout itself, "greeting" beside the state.
-	files := program(file{name: "greeting", content: "${greeting}"})
-	files["Pulumi.yaml"] += ""
+	files := program(file{name: "greeting", content: "${greeting}"}, file{name: "password", content: "${password}"})
+	files["Pulumi.yaml"] = strings.Replace(files["Pulumi.yaml"], "config:\n", "config:\n  password:\n    type: string\n    secret: true\n", 1)
 	w.push(files)
 	w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "db"}, StringData: map[string]string{"password": "s3cr3t-value"}})
 	s := w.newStack()
@@ -27,6 +27,9 @@ func TestThePodIsResetFromGitAndNeverReplaced(t *testing.T) {
 	}}
 	w.create(s)
 	plan := w.applied(w.plan())
+	if got := w.file("password"); got != "s3cr3t-value" {
+		t.Errorf("the secret did not reach the program: %q", got)
+	}
 	pod := w.podUID()
 	checkout := w.inPod("dirname $(find /plangate/work -name Pulumi.yaml -not -path '*/.git/*' | head -n 1)")
 

@@ -99,10 +99,15 @@ func (w *world) dump() {
 		{"-n", w.namespace, "describe", "stacks,updateplans"},
 		{"-n", w.namespace, "get", "events", "--sort-by=.lastTimestamp"},
 		{"-n", w.namespace, "logs", "-l", v1alpha1.LabelWorkspace, "--all-containers", "--tail=40"},
-		{"-n", managerNamespace, "logs", "deployment/" + managerName, "--tail=60"},
 	} {
 		out, _ := exec.Command("kubectl", args...).CombinedOutput() //nolint:gosec // the tests' own commands
 		w.t.Logf("kubectl %s\n%s", strings.Join(args, " "), out)
+	}
+	logs, _ := exec.Command("kubectl", "-n", managerNamespace, "logs", "deployment/"+managerName, "--tail=2000").CombinedOutput()
+	for line := range strings.Lines(string(logs)) {
+		if strings.Contains(line, w.namespace) {
+			w.t.Log("manager: " + strings.TrimSpace(line))
+		}
 	}
 }
 

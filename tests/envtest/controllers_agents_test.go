@@ -62,6 +62,8 @@ type fakeAgents struct {
 	hold bool
 	// unreachable is the error of every call. Nil: none.
 	unreachable error
+	// dead are the UIDs of pods whose agents do not answer any more.
+	dead map[string]bool
 	// before is called before, and after after, each call that changes something.
 	before, after func(call string)
 
@@ -115,13 +117,16 @@ func (a *fakeAgents) pod(uid string) *fakePod {
 	return a.pods[uid]
 }
 
-func (a *fakeAgents) around(call string, do func() error) error {
+func (a *fakeAgents) around(t operations.Target, call string, do func() error) error {
 	if a.before != nil {
 		a.before(call)
 	}
 	a.mu.Lock()
 	a.calls = append(a.calls, call)
 	err := a.unreachable
+	if a.dead[t.PodUID] {
+		err = status.Error(codes.Unavailable, "connection refused")
+	}
 	if err == nil {
 		err = do()
 	}
@@ -144,7 +149,7 @@ func (a *fakeAgents) Info(_ context.Context, t operations.Target) (workspace.Inf
 func (a *fakeAgents) Forget(string, string) {}
 
 func (a *fakeAgents) Start(_ context.Context, t operations.Target, op *workspace.Operation) error {
-	return a.around("Start", func() error {
+	return a.around(t, "Start", func() error {
 		a.starts++
 		pod := a.pod(t.PodUID)
 		if op.PodUID != t.PodUID {
@@ -166,7 +171,7 @@ func (a *fakeAgents) Start(_ context.Context, t operations.Target, op *workspace
 
 func (a *fakeAgents) Result(_ context.Context, t operations.Target, id string) (*workspace.Result, error) {
 	var out workspace.Result
-	err := a.around("Result", func() error {
+	err := a.around(t, "Result", func() error {
 		pod := a.pod(t.PodUID)
 		result, known := pod.results[id]
 		if !known {
@@ -208,7 +213,7 @@ func (a *fakeAgents) finish(pod *fakePod, id string) *workspace.Result {
 }
 
 func (a *fakeAgents) Cancel(_ context.Context, t operations.Target, id string) error {
-	return a.around("Cancel", func() error {
+	return a.around(t, "Cancel", func() error {
 		pod := a.pod(t.PodUID)
 		if pod.current == id {
 			op := pod.ops[id]

@@ -57,12 +57,15 @@ func TestAForgedPlanIsNeverApplied(t *testing.T) {
 		"a copy under another name": {
 			reason: "one approval is for one plan",
 			forge:  func(_ *testing.T, plan *v1alpha1.UpdatePlan) { plan.Name = "web-copy" },
-			want:   "False SpecInvalid",
+			want: "False Superseded",
 		},
 		"another plan file under the old digest": {
 			reason: "the digest is not of that",
-			forge:  func(_ *testing.T, plan *v1alpha1.UpdatePlan) { plan.Name = "web-x"; plan.Spec.Artifact.Chunks = []string{"mine"} },
-			want:   "False SpecInvalid",
+			forge: func(_ *testing.T, plan *v1alpha1.UpdatePlan) {
+				plan.Name = "web-x"
+				plan.Spec.Artifact.Chunks = []string{"mine"}
+			},
+			want: "False Superseded",
 		},
 		"other words for the same changes, with an honest digest of their own": {
 			reason: "only the Stack's status tells what the operator published",

@@ -29,6 +29,13 @@ func (r *rig) collect() {
 			r.g.Expect(client.IgnoreNotFound(r.client.Delete(r.ctx, &o))).To(Succeed())
 		}
 	}
+	secrets := &corev1.SecretList{}
+	r.g.Expect(r.client.List(r.ctx, secrets, client.InNamespace(r.namespace))).To(Succeed())
+	for _, o := range secrets.Items {
+		if len(o.OwnerReferences) > 0 && o.OwnerReferences[0].Kind == "Stack" && !alive[string(o.OwnerReferences[0].UID)] {
+			r.g.Expect(client.IgnoreNotFound(r.client.Delete(r.ctx, &o))).To(Succeed())
+		}
+	}
 	for _, o := range r.listWorkspaces() {
 		if len(o.OwnerReferences) > 0 && !alive[string(o.OwnerReferences[0].UID)] {
 			r.g.Expect(client.IgnoreNotFound(r.client.Delete(r.ctx, &o))).To(Succeed())
@@ -110,9 +117,23 @@ func TestAWaitingPlanOfADeletedStackCannotBeApplied(t *testing.T) {
 	r.g.Expect(line(plan.Status.Conditions, v1alpha1.ConditionReady)).To(Equal("False StackGone"))
 
 	r.create(builder.Stack(r.namespace, "web").Obj())
-	r.until("the new Stack's plan", func() bool { return r.plan(2) != nil })
-	r.settle()
-	r.g.Expect(line(r.plan(1).Status.Conditions, v1alpha1.ConditionReady)).To(Equal("False StackGone"))
+	r.round()
+	r.g.Expect(reason(r.stack().Status.Conditions, v1alpha1.ConditionReady)).NotTo(Equal(v1alpha1.ReasonInSync))
+	r.until("what the old Stack left is gone", func() bool {
+		r.collect()
+		if p := r.plan(1); p != nil && p.Name == plan.Name {
+			return false
+		}
+		if list := r.listWorkspaces(); len(list) > 0 {
+			return metav1.IsControlledBy(&list[0], r.stack())
+		}
+		err := r.client.Delete(r.ctx, &corev1.Pod{ObjectMeta: meta1(r.namespace, "web-workspace")}, client.GracePeriodSeconds(0))
+		r.g.Expect(client.IgnoreNotFound(err)).To(Succeed())
+		err = r.client.Delete(r.ctx, &corev1.Secret{ObjectMeta: meta1(r.namespace, "web-workspace-tls")})
+		r.g.Expect(client.IgnoreNotFound(err)).To(Succeed())
+		return true
+	})
+	r.waiting(1)
 	r.g.Expect(r.agents.ran(workspace.Apply)).To(BeEmpty())
 }
 

@@ -6,57 +6,63 @@ package agent_test
 import (
 	"bytes"
 	"context"
-	"net"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/plangate/plangate/workspace"
-	"github.com/plangate/plangate/workspace/agent/client"
 )
 
 // spawn runs the agent as a process of its own, which can be killed.
 func (r *rig) spawn() {
 	r.t.Helper()
-	r.address = freeAddress(r.t)
-	cmd := exec.Command(r.tools.agent, "serve", "--listen", r.address, "--health-listen", freeAddress(r.t), "--tls-dir", r.certs.dir,
+	cmd := exec.Command(r.tools.agent, "serve", "--listen", "127.0.0.1:0", "--health-listen", "127.0.0.1:0", "--tls-dir", r.certs.dir,
 		"--work-dir", r.file("work"), "--pod-uid", podUID, "--grace", "20s", "--allow-file-sources")
 	cmd.Env = r.environ()
-	var log bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &log, &log
+	r.count++
+	path := r.file(fmt.Sprintf("agent-%d.log", r.count))
+	log, err := os.Create(path)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		r.t.Fatal(err)
 	}
+	_ = log.Close()
 	r.process = cmd
+	text := func() string {
+		raw, _ := os.ReadFile(path)
+		return string(raw)
+	}
 	r.t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_, _ = cmd.Process.Wait()
-		if strings.Contains(log.String(), "correct horse") {
+		if strings.Contains(text(), "correct horse") {
 			r.t.Error("the agent logs a passphrase")
 		}
 		if r.t.Failed() {
-			r.t.Logf("agent: %s", log.String())
+			r.t.Logf("agent: %s", text())
 		}
 	})
-	r.dial()
+	address := regexp.MustCompile(`"address":"([^"]+)"`)
 	eventually(r.t, "the agent serves", func() bool {
-		_, err := r.client.Info(context.Background())
-		return err == nil
+		found := address.FindStringSubmatch(text())
+		if found != nil {
+			r.address = found[1]
+		}
+		return found != nil
 	})
-}
-
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	r.dial()
+	if _, err := r.client.Info(context.Background()); err != nil {
+		r.t.Fatal(err)
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }
 
 func (r *rig) kill() {
@@ -237,5 +243,4 @@ func TestCancelStopsAnOperation(t *testing.T) {
 	if err := r.client.Cancel(ctx, op.ID); err != nil {
 		t.Errorf("Cancel of an ended operation: %v", err)
 	}
-	_ = client.Ended
 }

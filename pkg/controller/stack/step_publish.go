@@ -14,6 +14,7 @@ import (
 	"github.com/plangate/plangate/pkg/conditions"
 	"github.com/plangate/plangate/pkg/outcome"
 	"github.com/plangate/plangate/pkg/planstate"
+	"github.com/plangate/plangate/pkg/planstore"
 	"github.com/plangate/plangate/plans"
 	"github.com/plangate/plangate/plans/pulumiplan"
 	"github.com/plangate/plangate/workspace"
@@ -43,7 +44,12 @@ func (r *Reconciler) publish(ctx context.Context, s *scope) outcome.Outcome {
 		return outcome.Retry(v1alpha1.ReasonPublishFailed, err)
 	}
 	s.inputs = in
-	plan, err := pulumiplan.Decode(s.result.Plan, s.result.Events)
+	// What is shown is read from the very bytes that are kept and applied.
+	stored, err := pulumiplan.Strip(s.result.Plan)
+	if err != nil {
+		return r.unusable(s, fmt.Errorf("preparing the plan that Pulumi saved: %w", err))
+	}
+	plan, err := pulumiplan.Decode(stored, s.result.Events)
 	if err != nil {
 		return r.unusable(s, fmt.Errorf("reading the plan that Pulumi saved: %w", err))
 	}
@@ -52,7 +58,7 @@ func (r *Reconciler) publish(ctx context.Context, s *scope) outcome.Outcome {
 		r.record(s, v1alpha1.PreviewNoChanges, "", fmt.Sprintf("nothing to change at commit %.12s", s.result.Facts.Commit))
 		return outcome.Done()
 	}
-	published, err := r.create(ctx, s, plan)
+	published, err := r.create(ctx, s, plan, stored)
 	if err != nil {
 		return outcome.Retry(v1alpha1.ReasonPublishFailed, fmt.Errorf("publishing the plan: %w", err))
 	}
@@ -79,12 +85,8 @@ func (r *Reconciler) unusable(s *scope, err error) outcome.Outcome {
 
 // create stores the plan file and creates the UpdatePlan. All of it is derived from the operation, so that doing it again
 // after a crash makes the same objects.
-func (r *Reconciler) create(ctx context.Context, s *scope, plan plans.Plan) (*v1alpha1.UpdatePlan, error) {
+func (r *Reconciler) create(ctx context.Context, s *scope, plan plans.Plan, stored []byte) (*v1alpha1.UpdatePlan, error) {
 	op := s.stack.Status.Operation
-	stored, err := pulumiplan.Strip(s.result.Plan)
-	if err != nil {
-		return nil, fmt.Errorf("preparing the plan file: %w", err)
-	}
 	artifact, err := r.store.Put(ctx, s.object(), stored)
 	if err != nil {
 		return nil, err
@@ -163,7 +165,7 @@ func (s *scope) updatePlan(spec v1alpha1.UpdatePlanSpec, operation string) *v1al
 		ObjectMeta: metav1.ObjectMeta{
 			Name: plans.PlanName(s.stack.Name, spec.Sequence, spec.Digest), Namespace: s.stack.Namespace,
 			Labels: map[string]string{
-				v1alpha1.LabelStack: s.stack.Name, v1alpha1.LabelOperation: operation,
+				v1alpha1.LabelStack: planstore.LabelValue(s.stack.Name), v1alpha1.LabelOperation: operation,
 				v1alpha1.LabelStackResourceVersion: spec.StackRef.ResourceVersion,
 			},
 			// The plan must outlive a running operation, also when its Stack is deleted.
