@@ -31,6 +31,9 @@ const (
 	LabelOperation = "plangate.dev/operation"
 	// LabelWorkspace on a Pod holds the name of the Workspace that it runs for.
 	LabelWorkspace = "plangate.dev/workspace"
+	// LabelWorkspaceUID on a Pod holds the UID of that Workspace. It stands in for an owner reference, which would let the
+	// garbage collector take the pod from under a running operation when the Stack is deleted in the foreground.
+	LabelWorkspaceUID = "plangate.dev/workspace-uid"
 	// LabelComponent tells what a Secret or ConfigMap of the operator is: one of the Component constants.
 	LabelComponent = "plangate.dev/component"
 )

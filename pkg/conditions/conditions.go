@@ -45,6 +45,26 @@ func (s Setter) Unknown(kind, reason, message string) {
 // Remove removes a condition.
 func (s Setter) Remove(kind string) { meta.RemoveStatusCondition(s.Conditions, kind) }
 
+// Renew removes conditions that are present only while they are True, and returns a func that is to be called when those
+// that still are have been set again: it gives them their old transition time back. Without that an object would be
+// written in each loop.
+func (s Setter) Renew(kinds ...string) func() {
+	var was []metav1.Condition
+	for _, kind := range kinds {
+		if c := meta.FindStatusCondition(*s.Conditions, kind); c != nil {
+			was = append(was, *c)
+		}
+		s.Remove(kind)
+	}
+	return func() {
+		for _, old := range was {
+			if c := meta.FindStatusCondition(*s.Conditions, old.Type); c != nil && c.Status == old.Status {
+				c.LastTransitionTime = old.LastTransitionTime
+			}
+		}
+	}
+}
+
 // Keep leaves a condition as it is if it was observed for this generation, and otherwise sets it to Unknown.
 func (s Setter) Keep(kind, reason, message string) {
 	c := meta.FindStatusCondition(*s.Conditions, kind)

@@ -42,8 +42,8 @@ func TestANewCommitSupersedesAWaitingPlan(t *testing.T) {
 
 // foreignUp is an update by somebody else: another checkout, another home, the same state.
 const foreignUp = `
-rm -rf /tmp/foreign && mkdir -p /tmp/foreign/home && cd /tmp/foreign
-ln -s /home/pulumi/.pulumi/plugins home/plugins
+rm -rf /tmp/foreign && mkdir -p /tmp/foreign/home/plugins && cd /tmp/foreign
+cp -r /home/pulumi/.pulumi/plugins/resource-files-* home/plugins
 git clone -q %s tree && cd tree
 export PULUMI_HOME=/tmp/foreign/home PULUMI_BACKEND_URL=file:///state PULUMI_SKIP_UPDATE_CHECK=true PULUMI_CONFIG_PASSPHRASE='a passphrase for %s'
 export PULUMI_FALLBACK_TO_STATE_SECRETS_MANAGER=true
@@ -53,19 +53,19 @@ pulumi up --yes --non-interactive -s dev -c web:greeting=elsewhere
 func TestAStateThatMovedAfterThePreviewMakesThePlanStaleAndNothingIsApplied(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.push(program(file{name: "greeting", content: "${greeting}"}))
+	w.push(program(file{name: "hello", content: "${greeting}"}))
 	w.create(w.newStack())
 	first := w.applied(w.plan())
 	w.setConfig("web:greeting", "from the Stack")
 	second := w.plan(first)
 
 	w.inPod(fmt.Sprintf(foreignUp, w.url, w.namespace))
-	if got := w.file("greeting"); got != "elsewhere" {
+	if got := w.file("hello"); got != "elsewhere" {
 		t.Fatalf("the other update did not happen: the file holds %q", got)
 	}
 	w.approve(second)
 	stale := w.becomes(second, v1alpha1.ReasonStale)
-	if got := w.file("greeting"); got != "elsewhere" {
+	if got := w.file("hello"); got != "elsewhere" {
 		t.Errorf("a stale plan was applied: the file holds %q", got)
 	}
 	message := meta.FindStatusCondition(stale.Status.Conditions, v1alpha1.ConditionObsolete).Message
@@ -77,7 +77,7 @@ func TestAStateThatMovedAfterThePreviewMakesThePlanStaleAndNothingIsApplied(t *t
 		t.Errorf("the new plan's trigger is %s, want Retry", third.Spec.Trigger.Type)
 	}
 	w.applied(third)
-	if got := w.file("greeting"); got != "from the Stack" {
+	if got := w.file("hello"); got != "from the Stack" {
 		t.Errorf("the file holds %q", got)
 	}
 }

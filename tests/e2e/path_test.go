@@ -15,20 +15,20 @@ import (
 func TestAChangeWaitsForItsApprovalAndIsThenAppliedInTheSamePod(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	commit := w.push(program(file{name: "greeting", content: "${greeting}"}))
+	commit := w.push(program(file{name: "hello", content: "${greeting}"}))
 	w.create(w.newStack())
 
 	first := w.plan()
 	if got := first.Spec.Binding.Revision; got != commit {
 		t.Errorf("the plan is of commit %s, want %s", got, commit)
 	}
-	if got := w.file("greeting"); got != "" {
+	if got := w.file("hello"); got != "" {
 		t.Fatalf("before any approval the file exists: %q", got)
 	}
 	w.condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonWaitingForApproval)
 
 	w.applied(first)
-	if got := w.file("greeting"); got != "hello from git" {
+	if got := w.file("hello"); got != "hello from git" {
 		t.Errorf("after the apply the file holds %q", got)
 	}
 	w.condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonInSync)
@@ -42,7 +42,7 @@ func TestAChangeWaitsForItsApprovalAndIsThenAppliedInTheSamePod(t *testing.T) {
 	if second.Spec.Trigger.Type != v1alpha1.TriggerConfigChanged {
 		t.Errorf("the trigger is %s, want ConfigChanged", second.Spec.Trigger.Type)
 	}
-	if got := w.file("greeting"); got != "hello from git" {
+	if got := w.file("hello"); got != "hello from git" {
 		t.Errorf("before the approval the file holds %q", got)
 	}
 	described := w.kubectl("describe", "updateplan", second.Name)
@@ -52,7 +52,7 @@ func TestAChangeWaitsForItsApprovalAndIsThenAppliedInTheSamePod(t *testing.T) {
 		}
 	}
 	w.applied(second)
-	if got := w.file("greeting"); got != "hello from the Stack" {
+	if got := w.file("hello"); got != "hello from the Stack" {
 		t.Errorf("after the apply the file holds %q", got)
 	}
 	if got := w.podUID(); got != pod {

@@ -17,7 +17,7 @@ import (
 func TestThePodIsResetFromGitAndNeverReplaced(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	files := program(file{name: "greeting", content: "${greeting}"}, file{name: "password", content: "${password}"})
+	files := program(file{name: "hello", content: "${greeting}"}, file{name: "pw", content: "${password}"})
 	files["Pulumi.yaml"] = strings.Replace(files["Pulumi.yaml"], "config:\n", "config:\n  password:\n    type: string\n    secret: true\n", 1)
 	w.push(files)
 	w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "db"}, StringData: map[string]string{"password": "s3cr3t-value"}})
@@ -27,7 +27,7 @@ func TestThePodIsResetFromGitAndNeverReplaced(t *testing.T) {
 	}}
 	w.create(s)
 	plan := w.applied(w.plan())
-	if got := w.file("password"); got != "s3cr3t-value" {
+	if got := w.file("pw"); got != "s3cr3t-value" {
 		t.Errorf("the secret did not reach the program: %q", got)
 	}
 	pod := w.podUID()
@@ -57,7 +57,7 @@ func TestThePodIsResetFromGitAndNeverReplaced(t *testing.T) {
 	}
 }
 
-// settle applies the plans that come until the file "greeting" holds what is wanted, and returns the last plan. A new commit
+// settle applies the plans that come until the file "hello" holds what is wanted, and returns the last plan. A new commit
 // and a new configuration may come as one plan or as two.
 func (w *world) settle(last *v1alpha1.UpdatePlan, want string) *v1alpha1.UpdatePlan {
 	w.t.Helper()
@@ -70,10 +70,10 @@ func (w *world) settle(last *v1alpha1.UpdatePlan, want string) *v1alpha1.UpdateP
 			}
 			return has(w.read(last), v1alpha1.ReasonStale)
 		})
-		if w.file("greeting") == want {
+		if w.file("hello") == want {
 			return last
 		}
 	}
-	w.t.Fatalf("the file holds %q, want %q", w.file("greeting"), want)
+	w.t.Fatalf("the file holds %q, want %q", w.file("hello"), want)
 	return nil
 }

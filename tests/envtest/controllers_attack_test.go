@@ -57,7 +57,7 @@ func TestAForgedPlanIsNeverApplied(t *testing.T) {
 		"a copy under another name": {
 			reason: "one approval is for one plan",
 			forge:  func(_ *testing.T, plan *v1alpha1.UpdatePlan) { plan.Name = "web-copy" },
-			want: "False Superseded",
+			want:   "False Superseded",
 		},
 		"another plan file under the old digest": {
 			reason: "the digest is not of that",

@@ -13,10 +13,12 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -72,6 +74,8 @@ type Server struct {
 	configs   *stackconfig.Renderer
 	host      string
 	started   time.Time
+	// lock is held as long as the process lives.
+	lock *os.File
 
 	mu sync.Mutex
 	// current is the operation that runs. Nil: none.
@@ -93,6 +97,10 @@ func New(config Config) (*Server, error) {
 		config.Grace = time.Minute
 	}
 	env := newEnvironment(config.WorkDir, config.Environ)
+	lock, err := lockFolder(config.WorkDir)
+	if err != nil {
+		return nil, err
+	}
 	if n := pulumi.KillMarked(env.marker()); n > 0 {
 		config.Log.Info("Killed processes that a dead agent left", "count", n)
 	}
@@ -112,7 +120,7 @@ func New(config Config) (*Server, error) {
 		return nil, fmt.Errorf("reading host name: %w", err)
 	}
 	s := &Server{
-		config: config, env: env, driver: config.Driver, journal: log, host: host, started: now,
+		config: config, env: env, driver: config.Driver, journal: log, host: host, started: now, lock: lock,
 		states:  journal.States{Dir: filepath.Join(config.WorkDir, "states"), Limit: keptStates},
 		configs: stackconfig.New(),
 	}
@@ -125,6 +133,23 @@ func New(config Config) (*Server, error) {
 		s.driver = pulumi.New("", env.base(), config.Grace)
 	}
 	return s, nil
+}
+
+// lockFolder keeps a second agent out, which could share the folder on a volume of many pods: both would end the other's
+// operations as interrupted. A file system without locks goes without.
+func lockFolder(dir string) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making folder %q: %w", dir, err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // G304: the work folder
+	if err != nil {
+		return nil, fmt.Errorf("locking folder %q: %w", dir, err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
+		_ = f.Close()
+		return nil, fmt.Errorf("locking folder %q: another agent uses it", dir)
+	}
+	return f, nil
 }
 
 // Shutdown refuses new operations, asks the current one to stop in order, and waits for its end.

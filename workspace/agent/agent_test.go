@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plangate/plangate/workspace"
+	"github.com/plangate/plangate/workspace/agent"
 	"github.com/plangate/plangate/workspace/agent/client"
 	"github.com/plangate/plangate/workspace/fake"
 	"github.com/plangate/plangate/workspace/pulumi"
@@ -230,6 +231,15 @@ func TestShutdownEndsTheOperationAndRefusesNewOnes(t *testing.T) {
 	}
 	if err := r.client.Start(ctx, op); err != nil {
 		t.Errorf("Start of the known one: %v", err)
+	}
+}
+
+func TestASecondAgentIsKeptOut(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, &fake.Driver{})
+	_, err := agent.New(agent.Config{PodUID: "other", WorkDir: r.file("work"), Driver: &fake.Driver{}})
+	if err == nil || !strings.Contains(err.Error(), "another agent") {
+		t.Errorf("New: %v", err)
 	}
 }
 

@@ -65,7 +65,7 @@ func NewMask(values []string) *Mask {
 }
 
 // escapes are what a terminal takes as colours and the like; language hosts write them whatever --color says.
-var escapes = regexp.MustCompile(`\x1b\[[0-9;?]*[\x20-\x2f]*[@-~]`)
+var escapes = regexp.MustCompile(`\x1b\[[0-9;?]*[\x20-\x2f]*[\x40-\x7e]`)
 
 // Text masks a text and takes terminal escapes out of it. Values are found as they are and as they look inside of JSON.
 func (m *Mask) Text(s string) string { return m.replacer.Replace(escapes.ReplaceAllString(s, "")) }

@@ -138,8 +138,7 @@ func setStopped(set conditions.Setter, kind string, o outcome.Outcome) {
 }
 
 func setReady(set conditions.Setter, s *scope, stopped outcome.Stopped) {
-	set.Remove(v1alpha1.ConditionReconciling)
-	set.Remove(v1alpha1.ConditionStalled)
+	defer set.Renew(v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled)()
 	o := stopped.Outcome
 	switch {
 	case o.Kind == outcome.KindDone && s.stack.Spec.Suspend:

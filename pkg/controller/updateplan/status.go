@@ -119,7 +119,7 @@ func setRecorded(set conditions.Setter, s *scope) {
 }
 
 func setReady(set conditions.Setter, s *scope, o outcome.Outcome) {
-	set.Remove(v1alpha1.ConditionReconciling)
+	defer set.Renew(v1alpha1.ConditionReconciling)()
 	reason, message := planstate.Reason(s.plan)
 	switch planstate.Of(s.plan) {
 	case planstate.Applied:

@@ -8,12 +8,16 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/plangate/plangate/api/v1alpha1"
 	"github.com/plangate/plangate/pkg/apply"
@@ -69,9 +73,18 @@ func (r *Reconciler) Setup(mgr ctrl.Manager, concurrency int) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("workspace").
 		For(&v1alpha1.Workspace{}, builder.WithPredicates(specOrAnnotations)).
-		Owns(&corev1.Pod{}).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(workspaceOf)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
 		Complete(r)
+}
+
+// workspaceOf finds the Workspace of a pod.
+func workspaceOf(_ context.Context, pod client.Object) []reconcile.Request {
+	name := pod.GetLabels()[v1alpha1.LabelWorkspace]
+	if name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: pod.GetNamespace(), Name: name}}}
 }
 
 // +kubebuilder:rbac:groups=plangate.dev,resources=workspaces,verbs=get;list;watch;create;patch;delete
@@ -84,7 +97,10 @@ func (r *Reconciler) Setup(mgr ctrl.Manager, concurrency int) error {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	ws := &v1alpha1.Workspace{}
 	if err := r.client.Get(ctx, req.NamespacedName, ws); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+		if apierrors.IsNotFound(err) {
+			return ctrl.Result{}, r.sweep(ctx, req.NamespacedName)
+		}
+		return ctrl.Result{}, err
 	}
 	deleting := !ws.DeletionTimestamp.IsZero()
 	if !deleting {

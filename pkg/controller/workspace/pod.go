@@ -28,6 +28,8 @@ const (
 	userID = 1000
 	// gracePeriod lets a running update reach the end of its step and release its lock.
 	gracePeriod = 300
+	// stopMargin is what of it is left for the agent itself.
+	stopMargin = 20
 
 	volumeBin  = "plangate-bin"
 	volumeWork = "plangate-work"
@@ -40,7 +42,14 @@ const (
 )
 
 // podName is the name of a Workspace's pod. It is always the same, so that there are never two.
-func podName(ws *v1alpha1.Workspace) string { return ws.Name + "-workspace" }
+func podName(ws *v1alpha1.Workspace) string { return podNameOf(ws.Name) }
+
+func podNameOf(workspace string) string { return workspace + "-workspace" }
+
+// isPodOf reports whether a pod is that of a Workspace, and not of another of the same name.
+func isPodOf(ws *v1alpha1.Workspace, pod *corev1.Pod) bool {
+	return pod.Labels[v1alpha1.LabelWorkspaceUID] == string(ws.UID)
+}
 
 // tlsName is the name of the Secret that the agent serves with.
 func tlsName(ws *v1alpha1.Workspace) string { return ws.Name + "-workspace-tls" }
@@ -67,6 +76,9 @@ func renderPod(ws *v1alpha1.Workspace, settings Settings) (*corev1.Pod, string, 
 	// The labels and names that the operator finds its pods by are not the template's to change.
 	pod.Name, pod.Namespace, pod.GenerateName = podName(ws), ws.Namespace, ""
 	metav1.SetMetaDataLabel(&pod.ObjectMeta, v1alpha1.LabelWorkspace, ws.Name)
+	metav1.SetMetaDataLabel(&pod.ObjectMeta, v1alpha1.LabelWorkspaceUID, string(ws.UID))
+	// No owner: see LabelWorkspaceUID. The finalizer of the Workspace removes the pod.
+	pod.OwnerReferences = nil
 	text, err := json.Marshal(pod)
 	if err != nil {
 		return nil, "", err
@@ -74,11 +86,6 @@ func renderPod(ws *v1alpha1.Workspace, settings Settings) (*corev1.Pod, string, 
 	sum := sha256.Sum256(text)
 	digest := "sha256:" + hex.EncodeToString(sum[:])
 	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, annotationTemplate, digest)
-	yes, no := true, false
-	// Not blocking: a foreground deletion of the Workspace must not take the pod from under an operation.
-	pod.OwnerReferences = []metav1.OwnerReference{{
-		APIVersion: v1alpha1.GroupVersion.String(), Kind: "Workspace", Name: ws.Name, UID: ws.UID, Controller: &yes, BlockOwnerDeletion: &no,
-	}}
 	return pod, digest, nil
 }
 
@@ -155,6 +162,7 @@ func pulumiContainer(ws *v1alpha1.Workspace, settings Settings, security *corev1
 		Name: containerName, Image: image, ImagePullPolicy: ws.Spec.ImagePullPolicy, Resources: ws.Spec.Resources, SecurityContext: security,
 		Command: []string{dirBin + "/agent", "serve", fmt.Sprintf("--listen=:%d", operations.Port), "--tls-dir=" + dirTLS, "--work-dir=" + dirWork},
 		Env: []corev1.EnvVar{
+			{Name: "PLANGATE_GRACE", Value: fmt.Sprintf("%ds", gracePeriod-stopMargin)},
 			{Name: "PLANGATE_POD_UID", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.uid"}}},
 		},
 		Ports: []corev1.ContainerPort{{Name: "agent", ContainerPort: operations.Port}},

@@ -38,8 +38,7 @@ func computeStatus(s *scope, stopped outcome.Stopped) {
 	setPod(s, stopped)
 	set := conditions.Setter{Conditions: &status.Conditions, Generation: s.ws.Generation, Now: metav1.NewTime(s.now)}
 	o := stopped.Outcome
-	set.Remove(v1alpha1.ConditionReconciling)
-	set.Remove(v1alpha1.ConditionStalled)
+	defer set.Renew(v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled)()
 	switch {
 	case o.Kind == outcome.KindDone && s.busy != "":
 		set.True(v1alpha1.ConditionReady, v1alpha1.ReasonAgentReady, fmt.Sprintf("the agent answers; the pod is to go once operation %q has ended", s.busy))

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/plangate/plangate/api/v1alpha1"
 	"github.com/plangate/plangate/pkg/apply"
@@ -51,11 +54,40 @@ func (r *Reconciler) release(ctx context.Context, s *scope) outcome.Outcome {
 	if busy != "" {
 		return outcome.Wait(v1alpha1.ReasonDeleting, fmt.Sprintf("waiting for operation %q to end", busy), 5*time.Second)
 	}
+	if s.pod != nil {
+		if s.pod.DeletionTimestamp.IsZero() {
+			if err := r.deletePod(ctx, s.pod); err != nil {
+				return outcome.Retry(v1alpha1.ReasonReconcileError, err)
+			}
+		}
+		return outcome.Wait(v1alpha1.ReasonDeleting, fmt.Sprintf("waiting for pod %q to end", s.pod.Name), 0)
+	}
 	if err := apply.RemoveFinalizer(ctx, r.client, s.ws, v1alpha1.Finalizer); err != nil {
 		return outcome.Retry(v1alpha1.ReasonReconcileError, err)
 	}
 	s.gone = true
 	return outcome.Done()
+}
+
+// sweep removes the pod of a Workspace that is gone, for example because somebody took its finalizer away.
+func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) error {
+	pod := &corev1.Pod{}
+	err := r.client.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: podNameOf(key.Name)}, pod)
+	if err != nil || pod.Labels[v1alpha1.LabelWorkspace] != key.Name || !pod.DeletionTimestamp.IsZero() {
+		return client.IgnoreNotFound(err)
+	}
+	log.FromContext(ctx).Info("Deleting the pod of a Workspace that is gone", "Pod", pod.Name)
+	return r.deletePod(ctx, pod)
+}
+
+// deletePod deletes exactly this pod, in the state in which it was seen.
+func (r *Reconciler) deletePod(ctx context.Context, pod *corev1.Pod) error {
+	uid, version := pod.UID, pod.ResourceVersion
+	err := r.client.Delete(ctx, pod, client.Preconditions{UID: &uid, ResourceVersion: &version})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting pod %q: %w", pod.Name, err)
+	}
+	return nil
 }
 
 func (r *Reconciler) target(s *scope) operations.Target {

@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -33,8 +32,8 @@ func (r *Reconciler) observePod(ctx context.Context, s *scope) outcome.Outcome {
 	if err != nil {
 		return outcome.Retry(v1alpha1.ReasonReconcileError, fmt.Errorf("reading pod %q: %w", podName(s.ws), err))
 	}
-	if !metav1.IsControlledBy(pod, s.ws) {
-		return r.foreignPod(pod.Name)
+	if !isPodOf(s.ws, pod) {
+		return r.foreignPod(ctx, pod)
 	}
 	s.pod = pod
 	r.agents.Forget(string(s.ws.UID), string(pod.UID))
@@ -42,8 +41,13 @@ func (r *Reconciler) observePod(ctx context.Context, s *scope) outcome.Outcome {
 }
 
 // foreignPod waits for the end of a pod that has the name but is somebody else's, or that of a Workspace before this one.
-func (r *Reconciler) foreignPod(name string) outcome.Outcome {
-	err := fmt.Errorf("pod %q exists and is not of this Workspace: if it does not end by itself, delete it, or rename the Stack", name)
+func (r *Reconciler) foreignPod(ctx context.Context, pod *corev1.Pod) outcome.Outcome {
+	if pod.Labels[v1alpha1.LabelWorkspaceUID] != "" && pod.DeletionTimestamp.IsZero() {
+		if err := r.deletePod(ctx, pod); err != nil {
+			return outcome.Retry(v1alpha1.ReasonReconcileError, err)
+		}
+	}
+	err := fmt.Errorf("pod %q exists and is not of this Workspace: if it does not end by itself, delete it, or rename the Stack", pod.Name)
 	return outcome.RetryAfter(v1alpha1.ReasonPodFailed, err, foreignPause)
 }
 
@@ -117,8 +121,8 @@ func (r *Reconciler) createPod(ctx context.Context, s *scope, wanted *corev1.Pod
 	case apierrors.IsAlreadyExists(err):
 		// The cache knows only pods with the operator's label, and may be late.
 		there := &corev1.Pod{}
-		if err := r.uncached.Get(ctx, client.ObjectKeyFromObject(wanted), there); err == nil && !metav1.IsControlledBy(there, s.ws) {
-			return r.foreignPod(there.Name)
+		if err := r.uncached.Get(ctx, client.ObjectKeyFromObject(wanted), there); err == nil && !isPodOf(s.ws, there) {
+			return r.foreignPod(ctx, there)
 		}
 		return outcome.Wait(v1alpha1.ReasonPodStarting, fmt.Sprintf("pod %q was made before", wanted.Name), time.Second)
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err):
@@ -136,10 +140,8 @@ func (r *Reconciler) removePod(ctx context.Context, s *scope, reason, why string
 	if s.ws.Status.Pod != nil {
 		return outcome.Wait(reason, why, time.Second)
 	}
-	uid, version := s.pod.UID, s.pod.ResourceVersion
-	err := r.client.Delete(ctx, s.pod, client.Preconditions{UID: &uid, ResourceVersion: &version})
-	if client.IgnoreNotFound(err) != nil {
-		return outcome.Retry(v1alpha1.ReasonReconcileError, fmt.Errorf("deleting pod %q: %w", s.pod.Name, err))
+	if err := r.deletePod(ctx, s.pod); err != nil {
+		return outcome.Retry(v1alpha1.ReasonReconcileError, err)
 	}
 	log.FromContext(ctx).Info("Deleted the workspace pod", "Pod", s.pod.Name, "reason", reason)
 	return outcome.Wait(reason, why, 0)
