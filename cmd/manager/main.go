@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // The manager is the operator: it watches Stacks, UpdatePlans and Workspaces. This file turns flags into options, options
 // into controllers, and starts them; it decides nothing else.
 package main

@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package apply holds the few writes that every controller makes: the one status write of a loop, and finalizers.
 //
 // Each write carries the resourceVersion that was read, so that a loop that worked from an old cache changes nothing.
@@ -28,7 +31,7 @@ func Status(ctx context.Context, c client.Client, before, after client.Object, o
 
 // EnsureFinalizer adds a finalizer if it is missing; obj then holds the new resourceVersion.
 func EnsureFinalizer(ctx context.Context, c client.Client, obj client.Object, finalizer string) error {
-	before := obj.DeepCopyObject().(client.Object) //nolint:errcheck // a copy of a client.Object is one
+	before := obj.DeepCopyObject().(client.Object)
 	if !controllerutil.AddFinalizer(obj, finalizer) {
 		return nil
 	}
@@ -37,7 +40,7 @@ func EnsureFinalizer(ctx context.Context, c client.Client, obj client.Object, fi
 
 // RemoveFinalizer removes a finalizer; one that is not there is no error, nor is an object that is gone.
 func RemoveFinalizer(ctx context.Context, c client.Client, obj client.Object, finalizer string) error {
-	before := obj.DeepCopyObject().(client.Object) //nolint:errcheck // a copy of a client.Object is one
+	before := obj.DeepCopyObject().(client.Object)
 	if !controllerutil.RemoveFinalizer(obj, finalizer) {
 		return nil
 	}

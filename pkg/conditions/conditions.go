@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package conditions sets and reads metav1.Conditions in the way every kind here needs it.
 //
 // It must never decide what a condition should say: that is computed by each controller's status.go.

@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package events tells transitions of an object's summary as Kubernetes events, once each.
 //
 // It must never be called with something that happens in every loop, and never with a secret value.

@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package inputs gathers what a Stack's operations are fed with: configuration, environment and secrets, and their digest.
 //
 // It must never put a secret value into an error, a log line or a digest other than through the Stack's key.

@@ -1,6 +1,10 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package operations
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -117,13 +121,10 @@ func (a *Authority) parse(secret *corev1.Secret) error {
 }
 
 func (a *Authority) template(name string, lifetime time.Duration) *x509.Certificate {
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
-	if err != nil {
-		// crypto/rand never fails on the systems that Go supports.
-		panic(err)
-	}
+	serial := make([]byte, 15)
+	_, _ = rand.Read(serial) // it never returns an error: it ends the process instead
 	now := a.now()
-	return &x509.Certificate{SerialNumber: serial, Subject: pkix.Name{CommonName: name}, NotBefore: now.Add(-clockSkew), NotAfter: now.Add(lifetime)}
+	return &x509.Certificate{SerialNumber: new(big.Int).SetBytes(serial), Subject: pkix.Name{CommonName: name}, NotBefore: now.Add(-clockSkew), NotAfter: now.Add(lifetime)}
 }
 
 // issue issues a certificate with one DNS name for one use.
@@ -156,7 +157,7 @@ func (a *Authority) ServerSecret(workspaceUID string) (map[string][]byte, error)
 // one of this authority.
 func (a *Authority) RenewAt(data map[string][]byte, workspaceUID string) time.Time {
 	pair, err := tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
-	if err != nil || string(data["ca.crt"]) != string(a.pem) {
+	if err != nil || !bytes.Equal(data["ca.crt"], a.pem) {
 		return time.Time{}
 	}
 	cert, err := x509.ParseCertificate(pair.Certificate[0])

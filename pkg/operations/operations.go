@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package operations is the operator's side of the agents: it starts operations, asks for results, and wakes a controller
 // when one ends.
 //

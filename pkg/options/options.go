@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package options holds what the operator can be told at its start, with defaults and checks.
 package options
 

@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package outcome holds the only results that a step of a reconcile loop may return, and runs the steps.
 //
 // It must never be extended by a fifth outcome: a step has finished, waits for something else, failed in a way that may

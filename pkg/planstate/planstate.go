@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package planstate reads from an UpdatePlan's status where it stands in its life.
 //
 // It must never say that a plan may be applied: that is decided by plans/approval and by the bound facts.

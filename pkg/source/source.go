@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package source resolves what a Stack asks for (a repository and a branch) to a commit.
 //
 // It asks the remote for its references and nothing else: it never fetches objects, and never runs anything of them.
@@ -128,7 +131,7 @@ func (r *Resolver) references(ctx context.Context, repository string, maxAge tim
 	if err != nil {
 		return nil, err
 	}
-	return refs.(map[string]string), nil //nolint:errcheck // the only type that the function above returns
+	return refs.(map[string]string), nil
 }
 
 // remember keeps an answer and drops those that nobody may use any more.

@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package workspaces is what the controllers of Stacks and UpdatePlans need to know about Workspaces: how to ask for the
 // pod, and how to reach the agent in it.
 //
@@ -23,8 +26,11 @@ const needEvery = time.Minute
 
 // Need writes down that the Workspace's pod is needed now. It writes at most once a minute, and whenever there is no pod.
 func Need(ctx context.Context, c client.Client, ws *v1alpha1.Workspace, now time.Time) error {
-	last, err := time.Parse(time.RFC3339, ws.Annotations[v1alpha1.AnnotationNeededAt])
-	if err == nil && now.Sub(last) < needEvery && !(IsIdle(ws) && now.Sub(last) > time.Second) {
+	every := needEvery
+	if IsIdle(ws) {
+		every = time.Second // what is written down has a precision of a second
+	}
+	if last, err := time.Parse(time.RFC3339, ws.Annotations[v1alpha1.AnnotationNeededAt]); err == nil && now.Sub(last) < every {
 		return nil
 	}
 	before := ws.DeepCopy()

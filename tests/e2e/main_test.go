@@ -124,7 +124,7 @@ func command(name string, args ...string) error {
 }
 
 // eventually waits until check is content, and fails the test with what check said last.
-func eventually(t *testing.T, what string, limit time.Duration, check func() error) {
+func eventually(t testing.TB, what string, limit time.Duration, check func() error) {
 	t.Helper()
 	deadline := time.Now().Add(limit)
 	ticker := time.NewTicker(150 * time.Millisecond)

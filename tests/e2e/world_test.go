@@ -36,7 +36,7 @@ const stackName = "web"
 
 // world is what one test has for itself.
 type world struct {
-	t         *testing.T
+	t         testing.TB
 	namespace string
 	// repo is a work tree; its remote is on the git server.
 	repo string
@@ -44,7 +44,7 @@ type world struct {
 }
 
 // newWorld makes a namespace with a volume for the state, a passphrase, rights for programs, and a git repository.
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	suffix := make([]byte, 4)
 	if _, err := rand.Read(suffix); err != nil {

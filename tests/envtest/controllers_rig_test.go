@@ -18,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -258,9 +259,11 @@ func (r *rig) plan(sequence int64) *v1alpha1.UpdatePlan {
 
 func (r *rig) edit(change func(*v1alpha1.Stack)) {
 	r.t.Helper()
-	o := r.stack()
-	change(o)
-	r.g.Expect(r.client.Update(r.ctx, o)).To(Succeed())
+	r.g.Expect(retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		o := r.stack()
+		change(o)
+		return r.client.Update(r.ctx, o)
+	})).To(Succeed())
 }
 
 func (r *rig) annotate(o client.Object, key, value string) {

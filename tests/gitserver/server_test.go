@@ -4,6 +4,7 @@
 package main
 
 import (
+	"bytes"
 	"crypto/rand"
 	"net/http"
 	"net/http/httptest"
@@ -42,7 +43,7 @@ func TestStatus(t *testing.T) {
 				t.Fatal(err)
 			}
 			recorder := httptest.NewRecorder()
-			s.ServeHTTP(recorder, httptest.NewRequest(tc.method, tc.path, nil))
+			s.ServeHTTP(recorder, httptest.NewRequest(tc.method, tc.path, http.NoBody))
 			if recorder.Code != tc.want {
 				t.Errorf("%s %s = %d, want %d (%s): %s", tc.method, tc.path, recorder.Code, tc.want, tc.reason, recorder.Body)
 			}
@@ -83,7 +84,7 @@ func TestPushAndClone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if string(got) != string(content) {
+			if !bytes.Equal(got, content) {
 				t.Errorf("the clone's file differs from what was pushed (%s)", tc.reason)
 			}
 			if left, _ := filepath.Glob(filepath.Join(s.root, ".*")); len(left) > 0 {

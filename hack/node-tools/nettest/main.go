@@ -41,43 +41,60 @@ func main() {
 	}
 }
 
+// commands are what it can do, by name, each with the number of its arguments.
+var commands = map[string]struct {
+	arguments int
+	run       func([]string) error
+}{
+	"serve":     {1, func(a []string) error { return serve(a[0]) }},
+	"get":       {1, func(a []string) error { return get(a[0]) }},
+	"write":     {2, func(a []string) error { return os.WriteFile(a[0], []byte(a[1]+"\n"), 0o644) }},
+	"cat":       {1, func(a []string) error { return cat(a[0]) }},
+	"id":        {0, identify},
+	"exit":      {1, func(a []string) error { return exit(a[0]) }},
+	"allocate":  {1, func(a []string) error { return allocate(a[0]) }},
+	"apiserver": {1, func(a []string) error { return apiserver(a[0]) }},
+}
+
 func run(args []string) error {
 	if len(args) == 0 {
 		return errUsage
 	}
-	switch command, rest := args[0], args[1:]; {
-	case command == "serve" && len(rest) == 1:
-		return serve(rest[0])
-	case command == "get" && len(rest) == 1:
-		request, err := http.NewRequest(http.MethodGet, rest[0], nil)
-		if err != nil {
-			return err
-		}
-		return fetch(http.DefaultTransport, request)
-	case command == "write" && len(rest) == 2:
-		return os.WriteFile(rest[0], []byte(rest[1]+"\n"), 0o644)
-	case command == "cat" && len(rest) == 1:
-		text, err := os.ReadFile(rest[0])
-		if err != nil {
-			return err
-		}
-		_, err = os.Stdout.Write(text)
-		return err
-	case command == "id":
-		fmt.Printf("uid=%d gid=%d\n", os.Getuid(), os.Getgid())
-		return nil
-	case command == "exit" && len(rest) == 1:
-		code, err := strconv.Atoi(rest[0])
-		if err == nil {
-			os.Exit(code)
-		}
-		return err
-	case command == "allocate" && len(rest) == 1:
-		return allocate(rest[0])
-	case command == "apiserver" && len(rest) == 1:
-		return apiserver(rest[0])
+	command, ok := commands[args[0]]
+	if !ok || len(args)-1 != command.arguments {
+		return errUsage
 	}
-	return errUsage
+	return command.run(args[1:])
+}
+
+func get(url string) error {
+	request, err := http.NewRequest(http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	return fetch(http.DefaultTransport, request)
+}
+
+func cat(name string) error {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	_, err = os.Stdout.Write(text)
+	return err
+}
+
+func identify([]string) error {
+	fmt.Printf("uid=%d gid=%d\n", os.Getuid(), os.Getgid())
+	return nil
+}
+
+func exit(code string) error {
+	n, err := strconv.Atoi(code)
+	if err == nil {
+		os.Exit(n)
+	}
+	return err
 }
 
 func allocate(mebibytes string) error {
@@ -124,7 +141,7 @@ func apiserver(path string) error {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca)
-	request, err := http.NewRequest(http.MethodGet, "https://kubernetes.default.svc"+path, nil)
+	request, err := http.NewRequest(http.MethodGet, "https://kubernetes.default.svc"+path, http.NoBody)
 	if err != nil {
 		return err
 	}

@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package stack turns what a Stack asks for into an UpdatePlan: it resolves the source, wakes the workspace, previews and
 // publishes.
 //

@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package stack
 
 import (
@@ -49,20 +52,26 @@ func (r *Reconciler) preview(ctx context.Context, s *scope) outcome.Outcome {
 		return r.start(ctx, s, target)
 	case err != nil:
 		return outcome.RetryAfter(v1alpha1.ReasonPreviewing, err, agentPause)
-	case result.Outcome == workspace.Running && s.abandoned():
-		if err := r.agents.Cancel(ctx, target, op.ID); err != nil {
-			return outcome.RetryAfter(v1alpha1.ReasonPreviewing, err, agentPause)
-		}
-		fallthrough
 	case result.Outcome == workspace.Running:
-		r.agents.Watch(target, op.ID, r.wake(s.key()))
-		return outcome.Wait(v1alpha1.ReasonPreviewing, fmt.Sprintf("previewing commit %.12s in pod %q", op.Revision, op.Pod.Name), watchTimer)
+		return r.follow(ctx, s, target)
 	case s.abandoned():
 		return r.abandon(s)
 	default:
 		s.result = result
 		return outcome.Done()
 	}
+}
+
+// follow watches a running preview, and asks it to stop when its inputs are no longer asked for.
+func (r *Reconciler) follow(ctx context.Context, s *scope, target operations.Target) outcome.Outcome {
+	op := s.stack.Status.Operation
+	if s.abandoned() {
+		if err := r.agents.Cancel(ctx, target, op.ID); err != nil {
+			return outcome.RetryAfter(v1alpha1.ReasonPreviewing, err, agentPause)
+		}
+	}
+	r.agents.Watch(target, op.ID, r.wake(s.key()))
+	return outcome.Wait(v1alpha1.ReasonPreviewing, fmt.Sprintf("previewing commit %.12s in pod %q", op.Revision, op.Pod.Name), watchTimer)
 }
 
 // intend writes down that a preview is to be run, before anything is started.

@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package stack
 
 import (
@@ -48,20 +51,8 @@ func (r *Reconciler) ensureWorkspace(ctx context.Context, s *scope) outcome.Outc
 	if s.ws == nil {
 		return r.createWorkspace(ctx, s, wanted)
 	}
-	if !metav1.IsControlledBy(s.ws, s.stack) {
-		// Nothing tells of the end of an object that is not of this Stack: it is looked for.
-		err := fmt.Errorf("the Workspace %q exists and is not of this Stack: delete it, or rename the Stack", s.ws.Name)
-		return outcome.RetryAfter(v1alpha1.ReasonWorkspaceFailed, err, foreignPause)
-	}
-	if s.stack.Status.Operation == nil {
-		// Not while a preview runs: the Workspace would only wait for its end.
-		err := r.updateWorkspace(ctx, s.ws, wanted)
-		if apierrors.IsInvalid(err) {
-			return outcome.Stall(v1alpha1.ReasonSpecInvalid, fmt.Errorf("spec.workspaceTemplate makes no valid Workspace: %w", err))
-		}
-		if err != nil {
-			return outcome.Retry(v1alpha1.ReasonReconcileError, err)
-		}
+	if o := r.shapeWorkspace(ctx, s, wanted); o.Kind != outcome.KindDone {
+		return o
 	}
 	if err := workspaces.Need(ctx, r.client, s.ws, s.now); err != nil {
 		return outcome.Retry(v1alpha1.ReasonReconcileError, err)
@@ -70,6 +61,28 @@ func (r *Reconciler) ensureWorkspace(ctx context.Context, s *scope) outcome.Outc
 		return outcome.Done()
 	}
 	return r.notReady(s.ws)
+}
+
+// shapeWorkspace makes the existing Workspace what is wanted.
+func (r *Reconciler) shapeWorkspace(ctx context.Context, s *scope, wanted *v1alpha1.Workspace) outcome.Outcome {
+	if !metav1.IsControlledBy(s.ws, s.stack) {
+		// Nothing tells of the end of an object that is not of this Stack: it is looked for.
+		err := fmt.Errorf("the Workspace %q exists and is not of this Stack: delete it, or rename the Stack", s.ws.Name)
+		return outcome.RetryAfter(v1alpha1.ReasonWorkspaceFailed, err, foreignPause)
+	}
+	if s.stack.Status.Operation != nil {
+		// The Workspace would only wait for the end of the preview.
+		return outcome.Done()
+	}
+	err := r.updateWorkspace(ctx, s.ws, wanted)
+	switch {
+	case apierrors.IsInvalid(err):
+		return outcome.Stall(v1alpha1.ReasonSpecInvalid, fmt.Errorf("spec.workspaceTemplate makes no valid Workspace: %w", err))
+	case err != nil:
+		return outcome.Retry(v1alpha1.ReasonReconcileError, err)
+	default:
+		return outcome.Done()
+	}
 }
 
 // notReady passes on what the Workspace says of itself.

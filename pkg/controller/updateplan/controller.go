@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package updateplan takes an UpdatePlan through the rest of its life: superseded, or verified, applied and recorded.
 //
 //	supersede ─▶ verify ─▶ apply ─▶ record

@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package updateplan
 
 import (
@@ -101,12 +104,10 @@ func ended(res *workspace.Result) (reason, message string) {
 // release lets a plan go once its operation has ended.
 func (r *Reconciler) release(ctx context.Context, s *scope) outcome.Outcome {
 	if s.started() && s.plan.Status.Operation.Result == "" {
-		if o := r.apply(ctx, s); o.Kind == outcome.KindDone {
-			if o := r.record(ctx, s); o.Kind != outcome.KindDone {
+		for _, step := range []func(context.Context, *scope) outcome.Outcome{r.apply, r.record} {
+			if o := step(ctx, s); o.Kind != outcome.KindDone {
 				return o
 			}
-		} else {
-			return o
 		}
 	}
 	if err := apply.RemoveFinalizer(ctx, r.client, s.plan, v1alpha1.Finalizer); err != nil {

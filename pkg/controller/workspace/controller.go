@@ -1,3 +1,6 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package workspace keeps the one pod of each Workspace: when to make it, when it may be replaced, when to let it go.
 //
 // It must never delete a pod in which an operation runs, and never put configuration, source or secrets of a Stack into it.
