@@ -151,13 +151,23 @@ test-e2e: ## Run the tests against a real cluster (starts it; `make cluster-down
 fuzz: ## Run each fuzz target for FUZZTIME
 	@hack/tools/fuzz.sh '$(strip $(FUZZTIME))'
 
+# First whole changes in the test cluster, which take 15 minutes (TESTFLAGS=-short: 6), then the parts. docs/benchmarks.md.
 .PHONY: bench
-bench: ## Run the benchmarks that match BENCH
-	@PLANGATE_TEST_PATH=$$(hack/cache/path.sh pulumi pulumi-language-yaml pulumi-kubernetes); \
-	export PLANGATE_TEST_PATH; \
-	packages=$$(grep -rl --include='*_test.go' '^func Benchmark' . | xargs -r -n1 dirname | sort -u); \
-	[ -n "$$packages" ] || { echo 'there are no benchmarks'; exit 0; }; \
-	go test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 30m $(TESTFLAGS) $$packages
+bench: ## Run the benchmarks that match BENCH; sets up what they need
+	@PLANGATE_TEST_PATH=$$(hack/cache/path.sh kubernetes pulumi pulumi-language-yaml pulumi-kubernetes); \
+	PLANGATE_BENCH_REPORT=$$(mktemp); trap 'rm -f "$$PLANGATE_BENCH_REPORT"' EXIT; \
+	export PLANGATE_TEST_PATH PLANGATE_BENCH_REPORT; \
+	bench='$(strip $(BENCH))'; \
+	whole=$$(grep -hoE '^func Benchmark[A-Za-z0-9_]+' tests/e2e/*_test.go | sed 's/^func //' | grep -E -- "$${bench%%/*}" || true); \
+	if [ -n "$$whole" ]; then \
+	  eval "$$(hack/cluster/up.sh)"; \
+	  hack/images/load.sh; \
+	  hack/deploy/deploy.sh; \
+	  PLANGATE_E2E=1 go test -run '^$$' -bench "$$bench" -benchtime 1x -timeout 40m $(TESTFLAGS) ./tests/e2e; \
+	fi; \
+	parts=$$(grep -rlE --include='*_test.go' --exclude-dir=e2e '^func Benchmark' . | xargs -r -n1 dirname | sort -u); \
+	[ -z "$$parts" ] || go test -run '^$$' -bench "$$bench" -benchmem -timeout 30m $(TESTFLAGS) $$parts; \
+	if [ -s "$$PLANGATE_BENCH_REPORT" ]; then echo; cat "$$PLANGATE_BENCH_REPORT"; fi
 
 # The test cluster, the images and the deployment.
 -include hack/testbed.mk

@@ -285,7 +285,8 @@ type ResourceChange struct {
 
 // PropertyChange is one property's change. Values are shortened; secret ones are shown as "[secret]".
 type PropertyChange struct {
-	// path is the property's path: "data.greeting", "spec.containers[0].image".
+	// path is the property's path: "data.greeting", "spec.containers[0].image". In parentheses it is something else of the
+	// resource: "(id)"; "(replacedWith)", with the URN of another resource in old, for whose sake this one is replaced.
 	// +required
 	// +kubebuilder:validation:MaxLength=512
 	Path string `json:"path"`
@@ -330,6 +331,13 @@ type UpdatePlanStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=20
 	Decisions []Decision `json:"decisions,omitempty"`
+	// diff is the change in words, for people, a line each: what happens to which resource, and below it its properties, as
+	// many as there is room for. It is computed from spec.changes, which is what counts. Absent: not looked at yet.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=300
+	// +kubebuilder:validation:items:MaxLength=512
+	Diff []string `json:"diff,omitempty"`
 	// operation is the attempt to apply the plan. There is at most one. Absent: it was not started.
 	// +optional
 	Operation *ApplyOperation `json:"operation,omitempty"`

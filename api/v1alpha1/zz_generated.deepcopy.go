@@ -586,6 +586,11 @@ func (in *UpdatePlanStatus) DeepCopyInto(out *UpdatePlanStatus) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.Diff != nil {
+		in, out := &in.Diff, &out.Diff
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Operation != nil {
 		in, out := &in.Operation, &out.Operation
 		*out = new(ApplyOperation)

@@ -56,6 +56,7 @@ func Decode(planFile, events []byte) (plan plans.Plan, err error) {
 	var changes []v1alpha1.ResourceChange
 	same := 0
 	for _, urn := range records.urns() {
+		records[urn].with = records.replacedWith(records[urn])
 		found, unchanged := records[urn].changes()
 		changes = append(changes, found...)
 		same += unchanged

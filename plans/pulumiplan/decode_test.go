@@ -205,6 +205,43 @@ func TestDecode(t *testing.T) {
 			want:   []string{`Delete | (id): "id" → ∅ | a: 0 → ∅`},
 			same:   1,
 		},
+		"what is deleted for another's sake has only changed where it has": {
+			why:  "the plan file counts all inputs as added; what cannot be compared must show",
+			plan: planOf(`"inputDiff":{"adds":{"a":1,"b":2,"n":1,"o":{"x":1,"pw":`+secret+`},"pw":`+secret+`,"t":"a [secret]"}},"outputDiff":{}`, "delete-replaced", "replace", "create-replacement"),
+			events: []string{
+				step("delete-replaced", `"inputs":{}`, "", ""),
+				step("replace", `"inputs":{"a":1,"b":1,"o":{"x":1,"pw":`+secret+`},"pw":`+secret+`,"t":"a [secret]"}`, `"inputs":{"a":1,"b":2,"n":1,"o":{"x":1,"pw":`+secret+`},"pw":`+secret+`,"t":"a [secret]"}`, ""),
+				step("create-replacement", `"inputs":{"a":1,"b":1,"o":{"x":1,"pw":`+secret+`},"pw":`+secret+`,"t":"a [secret]"}`, `"inputs":{"a":1,"b":2,"n":1,"o":{"x":1,"pw":`+secret+`},"pw":`+secret+`,"t":"a [secret]"}`, `"keys":["a"],"detailedDiff":null`),
+			},
+			want: []string{`Replace | (id): "id" → ∅ | (replacedWith): ∅ → ∅ ! | b: 1 → 2 | n: ∅ → 1 | o.pw: [secret] → [secret] | pw: [secret] → [secret] | t: "a [secret]" → "a [secret]"`},
+		},
+		"also a secret beside what differs": {
+			why:  "one difference is no reason to hide another",
+			plan: planOf(`"inputDiff":{"adds":{"o":{"x":2,"pw":`+secret+`}}},"outputDiff":{}`, "delete-replaced", "replace"),
+			events: []string{
+				step("delete-replaced", `"inputs":{}`, "", ""),
+				step("replace", `"inputs":{"o":{"x":1,"pw":`+secret+`}}`, `"inputs":{"o":{"x":2,"pw":`+secret+`}}`, ""),
+			},
+			want: []string{`Replace | (id): "id" → ∅ | (replacedWith): ∅ → ∅ ! | o.pw: [secret] → [secret] | o.x: 1 → 2`},
+		},
+		"what a provider says has changed is shown, whatever it looks like": {
+			why:  "the provider sees more than the events tell",
+			plan: planOf("", "delete-replaced", "replace"),
+			events: []string{
+				step("delete-replaced", `"inputs":{}`, "", ""),
+				step("replace", `"inputs":{"a":1}`, `"inputs":{"a":1}`, `"keys":["a"],"diffs":["a"],"detailedDiff":null`),
+			},
+			want: []string{`Replace | (id): "id" → ∅ | a: 1 → 1 !`},
+		},
+		"what is replaced on demand is not blamed on another": {
+			why:  "the plan file counts from nothing then, too",
+			plan: planOf(`"inputDiff":{"adds":{"a":1}},"outputDiff":{}`, "delete-replaced", "replace"),
+			events: []string{
+				step("delete-replaced", `"inputs":{}`, "", ""),
+				step("replace", `"inputs":{"a":1}`, `"inputs":{"a":1}`, `"keys":["id"],"detailedDiff":null`),
+			},
+			want: []string{`Replace | (id): "id" → ∅`},
+		},
 		"a step of a later Pulumi": {
 			plan: planOf("", "transmogrify"), events: []string{step("transmogrify", `"inputs":{"a":1}`, `"inputs":{"a":2}`, "")},
 			want: []string{`Other | a: 1 → 2`},

@@ -13,11 +13,12 @@ import (
 	"github.com/pulumi/pulumi/sdk/v3/go/common/resource"
 
 	"github.com/plangate/plangate/api/v1alpha1"
+	"github.com/plangate/plangate/plans"
 )
 
 // Paths of what is no property. Property paths never begin with a parenthesis.
 const (
-	pathID             = "(id)"
+	pathID             = plans.PathID
 	pathURN            = "(urn)"
 	pathParent         = "(parent)"
 	pathProtect        = "(protect)"
@@ -35,6 +36,7 @@ func (rec *record) properties(op v1alpha1.ChangeOperation) []v1alpha1.PropertyCh
 		if rec.deleted != nil && rec.deleted.ID != "" {
 			found = append(found, change(pathID, value{rec.deleted.ID, true}, value{}))
 		}
+		found = append(found, rec.with...)
 	}
 	d := rec.newDiff()
 	switch op {
@@ -49,7 +51,7 @@ func (rec *record) properties(op v1alpha1.ChangeOperation) []v1alpha1.PropertyCh
 }
 
 func (rec *record) newDiff() *diff {
-	return &diff{secret: rec.secrets(), changed: rec.changedRoots()}
+	return &diff{secret: rec.secrets(), changed: rec.changedRoots(), anew: rec.condemned() || rec.unasked() && rec.recreated()}
 }
 
 // detailed follows the provider's own words for the difference.

@@ -36,8 +36,12 @@ type diff struct {
 	secret []string
 	// changed are top-level properties that are known to have changed.
 	changed []string
-	found   []v1alpha1.PropertyChange
-	seen    map[string]bool
+	// anew says that changed holds everything, changed or not: the values must tell.
+	anew bool
+	// doubt says that what looks the same, but is not known to be, is a change. It is set while such a property is compared.
+	doubt bool
+	found []v1alpha1.PropertyChange
+	seen  map[string]bool
 }
 
 // covers tells whether something of a top-level property was described already.
@@ -46,6 +50,10 @@ func (d *diff) covers(root string) bool { return d.seen[join("", root)] }
 // compare describes a property. An object or array that has both before and after is taken apart, so that what changed is
 // seen and the rest is not. known says that there is a change even where the values look the same.
 func (d *diff) compare(path string, old, now value, replaces, known bool) {
+	d.doubt = d.anew && known
+	if d.doubt && same(old, now) {
+		return
+	}
 	if d.hides(path) {
 		if known || old.ok != now.ok || unequalPlain(old, now) {
 			d.add(path, masked(old), masked(now), replaces)
@@ -60,7 +68,7 @@ func (d *diff) compare(path string, old, now value, replaces, known bool) {
 }
 
 func (d *diff) walk(path string, old, now value, replaces bool, depth int) {
-	if old.ok && now.ok && equal(old.v, now.v) {
+	if old.ok && now.ok && equal(old.v, now.v) && (!d.doubt || same(old, now)) {
 		return
 	}
 	if depth < maxDepth && d.takeApart(path, old, now, replaces, depth) {

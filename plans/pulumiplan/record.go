@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/pulumi/pulumi/sdk/v3/go/common/apitype"
+
+	"github.com/plangate/plangate/api/v1alpha1"
 )
 
 const opRefresh = apitype.OpRefresh
@@ -30,6 +32,10 @@ type record struct {
 	detailed map[string]apitype.PropertyDiff
 	keys     []string
 	diffs    []string
+	// own are those keys that the step replace itself has. A resource that is replaced for another one's sake has none.
+	own []string
+	// with are the resources for whose sake it is replaced.
+	with []v1alpha1.PropertyChange
 	// deleted is an instance that is deleted: the resource itself, or one that an earlier update had left behind.
 	deleted *apitype.StepEventStateMetadata
 	// refreshed is what a refresh found.
@@ -106,6 +112,9 @@ func (r records) add(m apitype.StepEventMetadata) {
 	}
 	rec.keys = union(rec.keys, m.Keys)
 	rec.diffs = union(rec.diffs, m.Diffs)
+	if m.Op == apitype.OpReplace {
+		rec.own = union(rec.own, m.Keys)
+	}
 }
 
 // merge takes in what the plan file says. Where both tell of a change they must tell of the same one.

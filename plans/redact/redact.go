@@ -186,7 +186,11 @@ func JSON(v any, limit int) string {
 // Pair returns two values as JSON does. When they differ but their beginnings do not, it shows both from where they part,
 // so that a change at the end of a long value cannot hide behind the ellipsis.
 func Pair(before, after any, limit int) (string, string) {
-	b, a := text(Value(before)), text(Value(after))
+	return ShortenPair(text(Value(before)), text(Value(after)), limit)
+}
+
+// ShortenPair shortens two texts, and as Pair does shows what they differ in.
+func ShortenPair(b, a string, limit int) (string, string) {
 	if b == a || Shorten(b, limit) != Shorten(a, limit) {
 		return Shorten(b, limit), Shorten(a, limit)
 	}

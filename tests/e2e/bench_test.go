@@ -49,6 +49,14 @@ c=${EPOCHREALTIME/./}
 echo $((b-a)) $((c-b))
 `
 
+// rounds is how many pairs of changes are measured.
+func rounds() int {
+	if testing.Short() {
+		return 4
+	}
+	return 12
+}
+
 // change is one pair of measured changes.
 type change struct {
 	// edit: from the edit of the Stack's config until its UpdatePlan waits for approval; preview: bare preview --save-plan.
@@ -73,8 +81,7 @@ func benchChange(b *testing.B, resources int) {
 	w.through(v, "nor is this one")
 
 	var changes []change
-	for b.Loop() {
-		n := len(changes) + 1
+	for n := 1; n <= rounds(); n++ {
 		var c change
 		byHand := func() { c.preview, c.up = w.bare(fmt.Sprintf("by hand %d", n), "") }
 		byPlangate := func() { c.edit, c.approve = w.through(v, fmt.Sprintf("by Plangate %d", n)) }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plangate/plangate/api/v1alpha1"
+	"github.com/plangate/plangate/plans"
 	"github.com/plangate/plangate/tests/builder"
 )
 
@@ -215,6 +216,9 @@ func TestUpdatePlanStatusFields(t *testing.T) {
 		status map[string]any
 		want   string
 	}{
+		"a diff":                {status: map[string]any{"diff": times(300, func(int) any { return strings.Repeat("→", 512) })}},
+		"301 lines":             {status: map[string]any{"diff": times(301, func(int) any { return "l" })}, want: "Too many"},
+		"a long line":           {status: map[string]any{"diff": []any{strings.Repeat("l", 513)}}, want: "Too long"},
 		"a decision":            {status: map[string]any{"decisions": []any{decision("Refused")}}},
 		"an unknown verdict":    {status: map[string]any{"decisions": []any{decision("Maybe")}}, want: `Unsupported value: "Maybe"`},
 		"21 decisions":          {status: map[string]any{"decisions": times(21, func(int) any { return decision("Refused") })}, want: "Too many"},
@@ -234,4 +238,26 @@ func TestUpdatePlanStatusFields(t *testing.T) {
 			g.Expect(err).To(MatchError(ContainSubstring(tc.want)))
 		})
 	}
+}
+
+// TestDescribeShowsTheDiff: kubectl prints the lines one below the other, as they are, blanks in front included.
+func TestDescribeShowsTheDiff(t *testing.T) {
+	g := NewWithT(t)
+	namespace := newNamespace(t)
+	value := func(s string) *string { return &s }
+	plan := builder.UpdatePlan(namespace, "web-1-01234567").Spec(func(s *v1alpha1.UpdatePlanSpec) {
+		s.Changes = append(s.Changes, v1alpha1.ResourceChange{
+			Operation: v1alpha1.ChangeOutputs, Type: "pulumi:pulumi:Stack", Name: "dev", URN: "urn:pulumi:dev::project::pulumi:pulumi:Stack::dev",
+			Properties: []v1alpha1.PropertyChange{{Path: "greeting", Old: value(`"hello from git"`), New: value(`"50%s <off> \"now\""`)}},
+		})
+	}).Obj()
+	g.Expect(world.client.Create(t.Context(), plan)).To(Succeed())
+	plan.Status.Diff = plans.DiffLines(&plan.Spec)
+	g.Expect(world.client.Status().Update(t.Context(), plan)).To(Succeed())
+	g.Expect(kubectl(t, "-n", namespace, "describe", "updateplan", plan.Name)).To(ContainSubstring(`
+  Diff:
+    +   create greeting kubernetes:core/v1:ConfigMap
+    outputs
+          greeting: "hello from git" → "50%s <off> \"now\""
+`))
 }

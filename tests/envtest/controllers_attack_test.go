@@ -142,6 +142,7 @@ func TestAPlanIsNotAdoptedForItsLabel(t *testing.T) {
 	st := r.stack()
 	forged := &v1alpha1.UpdatePlan{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Labels: map[string]string{v1alpha1.LabelOperation: st.Status.Operation.ID}}, Spec: *plan.Spec.DeepCopy()}
 	forged.Spec.Sequence, forged.Spec.StackRef.Generation, forged.Spec.Trigger.Message = 2, st.Generation, "trust me"
+	forged.Spec.Binding.ConfigDigest, forged.Spec.Binding.Refresh = st.Status.Operation.ConfigDigest, true
 	restated(t, forged)
 	forged.Annotations = map[string]string{v1alpha1.AnnotationApprove: forged.Spec.Digest}
 	r.create(forged)

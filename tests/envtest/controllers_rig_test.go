@@ -98,14 +98,17 @@ func newRig(t testing.TB) *rig {
 	return r
 }
 
-// restart makes new controllers, which remember nothing.
-func (r *rig) restart(c client.Client) {
-	in, store := inputs.New(c, c), planstore.New(c, c)
+// restart makes new controllers, which remember nothing, and whose cache is never old.
+func (r *rig) restart(c client.Client) { r.restartWith(c, c) }
+
+// restartWith makes new controllers with a client that has a cache, and one that reads past it.
+func (r *rig) restartWith(cached, c client.Client) {
+	in, store := inputs.New(cached, c), planstore.New(cached, c)
 	authority, err := operations.LoadAuthority(r.ctx, c, c, r.namespace, time.Hour)
 	r.g.Expect(err).NotTo(HaveOccurred())
-	r.workspaces = workspacectl.New(c, c, r.agents, authority, r.recorder, workspacectl.Settings{ManagerImage: "manager", WorkspaceImage: "pulumi", IdleTimeout: r.idle})
-	r.stacks = stack.New(c, c, r.agents, r.sources, in, store, r.recorder, r.settings)
-	r.plans = updateplan.New(c, c, r.agents, r.sources, in, store, r.recorder, updateplan.Settings{Cluster: cluster})
+	r.workspaces = workspacectl.New(cached, c, r.agents, authority, r.recorder, workspacectl.Settings{ManagerImage: "manager", WorkspaceImage: "pulumi", IdleTimeout: r.idle})
+	r.stacks = stack.New(cached, c, r.agents, r.sources, in, store, r.recorder, r.settings)
+	r.plans = updateplan.New(cached, c, r.agents, r.sources, in, store, r.recorder, updateplan.Settings{Cluster: cluster})
 }
 
 // round lets each controller look at each of its objects once, and the kubelet at each pod.

@@ -15,6 +15,7 @@ import (
 	"github.com/plangate/plangate/pkg/events"
 	"github.com/plangate/plangate/pkg/outcome"
 	"github.com/plangate/plangate/pkg/planstate"
+	"github.com/plangate/plangate/plans"
 	"github.com/plangate/plangate/plans/approval"
 )
 
@@ -48,6 +49,9 @@ func isWarning(reason string) bool {
 func computeStatus(s *scope, stopped outcome.Stopped) {
 	status := &s.plan.Status
 	status.ObservedGeneration = s.plan.Generation
+	if len(status.Diff) == 0 { // the spec never changes, so neither does what is said of it
+		status.Diff = plans.DiffLines(&s.plan.Spec)
+	}
 	status.Decisions = approval.Record(status.Decisions, s.verdict.Decisions)
 	if s.result != nil && status.Operation != nil && status.Operation.Result == "" {
 		progress(status.Operation, s.result)

@@ -1,0 +1,348 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plans
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/plangate/plangate/api/v1alpha1"
+	"github.com/plangate/plangate/plans/redact"
+)
+
+// Paths of property changes that are no properties' and that are told in words of their own.
+const (
+	// PathID is the resource's id.
+	PathID = "(id)"
+	// PathReplacedWith tells for whose sake a resource is replaced: old is the URN of another that is deleted before its
+	// replacement is made. Without old it is one that is not known.
+	PathReplacedWith = "(replacedWith)"
+)
+
+const (
+	// maxLines and maxLine, in bytes, are what an UpdatePlan's status may hold.
+	maxLines = 300
+	maxLine  = 512
+	// maxClosing is how many lines there can be after the changes.
+	maxClosing = 3
+	maxColumn  = 40
+	indent     = "      "
+)
+
+// words says what happens, in a sign and a verb.
+var words = map[v1alpha1.ChangeOperation][2]string{
+	v1alpha1.ChangeDelete:  {"-", "delete"},
+	v1alpha1.ChangeReplace: {"-/+", "replace"},
+	v1alpha1.ChangeRemove:  {"-", "forget"},
+	v1alpha1.ChangeUpdate:  {"~", "update"},
+	v1alpha1.ChangeCreate:  {"+", "create"},
+	v1alpha1.ChangeImport:  {"+", "import"},
+	v1alpha1.ChangeRefresh: {"!", "drift"},
+	v1alpha1.ChangeRead:    {"<", "read"},
+	v1alpha1.ChangeSame:    {"=", "keep"},
+	v1alpha1.ChangeOther:   {"?", "other"},
+}
+
+// entry is a change in lines: the head, and the details that there may be no room for.
+type entry struct {
+	head    string
+	details []string
+	// unbound counts the unbound inputs, which the first detail names; more the properties that not even the change lists.
+	unbound, more int
+	// shown is how many lines there is room for below the head.
+	shown int
+}
+
+// DiffLines says a plan's changes in words, for people, a line each and the properties below it, in the order of the
+// changes. It is made of the spec alone, which has no secrets, and never more than an UpdatePlan's status may hold: what
+// is left out is counted. What Pulumi keeps for itself is left out unless there is nothing else.
+func DiffLines(spec *v1alpha1.UpdatePlanSpec) []string {
+	changes := slices.DeleteFunc(slices.Clone(spec.Changes), func(c v1alpha1.ResourceChange) bool { return weight(c) > 0 })
+	if len(changes) == 0 {
+		changes = spec.Changes
+	}
+	changes = changes[:min(len(changes), MaxListed)]
+	entries := entriesOf(changes)
+	ration(entries)
+	var lines []string
+	for _, e := range entries {
+		lines = append(append(lines, e.head), e.lines()...)
+	}
+	lines = append(lines, closing(spec)...)
+	if len(lines) == 0 {
+		lines = []string{"no changes"}
+	}
+	for i := range lines {
+		lines[i] = oneLine(lines[i])
+	}
+	return lines
+}
+
+func entriesOf(changes []v1alpha1.ResourceChange) []entry {
+	verb, name := 0, 0
+	for _, c := range changes {
+		if c.Operation != v1alpha1.ChangeOutputs {
+			verb = max(verb, len(wordsOf(c.Operation)[1]))
+			name = max(name, min(utf8.RuneCountInString(shownName(c)), maxColumn))
+		}
+	}
+	entries := make([]entry, 0, len(changes))
+	for _, c := range changes {
+		e := entry{head: "outputs", more: int(c.MoreProperties), unbound: len(c.Unbound)}
+		if c.Operation != v1alpha1.ChangeOutputs {
+			w := wordsOf(c.Operation)
+			e.head = fmt.Sprintf("%-3s %-*s %-*s %s%s", w[0], verb, w[1], name, shownName(c), redact.Shorten(c.Type, 120), remark(c))
+		}
+		if len(c.Unbound) > 0 {
+			e.details = append(e.details, unboundLine(c.Unbound))
+		}
+		for _, p := range c.Properties {
+			if p.Path != PathReplacedWith {
+				e.details = append(e.details, propertyLine(c.Operation, p)+doubt(c, p))
+			}
+		}
+		entries = append(entries, e)
+	}
+	return entries
+}
+
+func wordsOf(op v1alpha1.ChangeOperation) [2]string {
+	if w, ok := words[op]; ok {
+		return w
+	}
+	return words[v1alpha1.ChangeOther]
+}
+
+func shownName(c v1alpha1.ResourceChange) string { return shortenMiddle(c.Name, 120) }
+
+// remark says in the head of a change what is to be known of it.
+func remark(c v1alpha1.ResourceChange) string {
+	switch c.Operation {
+	case v1alpha1.ChangeReplace:
+		return " (" + cause(c) + ")"
+	case v1alpha1.ChangeRemove:
+		return " (Pulumi gives it up, it is not deleted)"
+	case v1alpha1.ChangeRefresh:
+		return " (it is not as Pulumi left it)"
+	}
+	return ""
+}
+
+// cause says why a resource is replaced.
+func cause(c v1alpha1.ResourceChange) string {
+	var paths, others []string
+	unnamed := false
+	for _, p := range c.Properties {
+		switch {
+		case !p.Replaces:
+		case p.Path != PathReplacedWith:
+			paths = append(paths, shortenMiddle(p.Path, 60))
+		case p.Old == nil:
+			unnamed = true
+		default:
+			others = append(others, shortenMiddle(nameIn(*p.Old), 60))
+		}
+	}
+	var because []string
+	if len(paths) > 0 {
+		because = append(because, some(paths)+plural(len(paths), " forces it", " force it"))
+	}
+	if len(others) > 0 {
+		because = append(because, "replaced because of "+some(others)+", which it depends on")
+	}
+	if unnamed {
+		because = append(because, "replaced because of a resource it depends on")
+	}
+	if len(because) == 0 {
+		return "what forces it is not listed"
+	}
+	return strings.Join(because, "; ")
+}
+
+// nameIn is the resource's name in a URN that is written as JSON.
+func nameIn(text string) string {
+	var urn string
+	if json.Unmarshal([]byte(text), &urn) != nil {
+		urn = text
+	}
+	if parts := strings.SplitN(urn, "::", 4); len(parts) == 4 {
+		return parts[3]
+	}
+	return urn
+}
+
+// some names the first two of a list.
+func some(list []string) string {
+	if more := len(list) - 2; more > 0 {
+		return fmt.Sprintf("%s, %s and %d more", list[0], list[1], more)
+	}
+	return strings.Join(list, " and ")
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+// doubt tells that a property that looks the same is listed because nobody can say that it is.
+func doubt(c v1alpha1.ResourceChange, p v1alpha1.PropertyChange) string {
+	together := func(p v1alpha1.PropertyChange) bool { return p.Path == PathReplacedWith }
+	if p.Old != nil && p.New != nil && *p.Old == *p.New && slices.ContainsFunc(c.Properties, together) {
+		return " (perhaps the same)"
+	}
+	return ""
+}
+
+// unboundLine names what any value passes for, as many as there is room for.
+func unboundLine(paths []string) string {
+	const room = 400
+	const tail = " (any value passes)"
+	line := indent + "unbound: " + shortenMiddle(paths[0], 300)
+	for i, p := range paths[1:] {
+		if len(line)+len(p) > room {
+			return fmt.Sprintf("%s and %d more%s", line, len(paths)-1-i, tail)
+		}
+		line += ", " + p
+	}
+	return line + tail
+}
+
+// propertyLine is a property with its old and new value, or with the one that it has where there can be no other.
+func propertyLine(op v1alpha1.ChangeOperation, p v1alpha1.PropertyChange) string {
+	line := indent + shortenMiddle(p.Path, 160)
+	const colon, arrow = ": ", " → "
+	room := maxLine - len(line) - len(colon)
+	switch {
+	case p.Old == nil && p.New == nil:
+		return line
+	case p.New == nil && (op == v1alpha1.ChangeDelete || op == v1alpha1.ChangeRemove):
+		return line + colon + redact.Shorten(*p.Old, room)
+	case p.Old == nil && (op == v1alpha1.ChangeCreate || op == v1alpha1.ChangeImport):
+		return line + colon + redact.Shorten(*p.New, room)
+	}
+	old, now := shareRoom(orNone(p.Old, "(none)"), orNone(p.New, absent(p.Path)), room-len(arrow))
+	return line + colon + old + arrow + now
+}
+
+func absent(path string) string {
+	if path == PathID {
+		return "(a new one)"
+	}
+	return "(none)"
+}
+
+func orNone(s *string, none string) string {
+	if s == nil {
+		return none
+	}
+	return *s
+}
+
+// shareRoom shortens two values to what there is room for. When both are too long they are shown from where they part.
+func shareRoom(old, now string, room int) (string, string) {
+	half := room / 2
+	switch {
+	case len(old)+len(now) <= room:
+		return old, now
+	case len(old) <= half:
+		return old, redact.Shorten(now, room-len(old))
+	case len(now) <= half:
+		return redact.Shorten(old, room-len(now)), now
+	}
+	return redact.ShortenPair(old, now, half)
+}
+
+// ration decides how many lines each change has. Every one has its head and room to say that there is more; the rest goes
+// to the first changes first, in rounds, so that one with many properties leaves something to the others.
+func ration(entries []entry) {
+	left := maxLines - maxClosing - len(entries)
+	for _, limit := range []int{1, 10, maxLines} {
+		for i := range entries {
+			e := &entries[i]
+			give := min(e.wanted(), limit) - e.shown
+			if give = min(give, left); give > 0 {
+				e.shown, left = e.shown+give, left-give
+			}
+		}
+	}
+}
+
+// wanted is how many lines below the head it takes to say all.
+func (e *entry) wanted() int {
+	if e.more > 0 {
+		return len(e.details) + 1
+	}
+	return len(e.details)
+}
+
+// lines are the details that there is room for, and how many are missing.
+func (e *entry) lines() []string {
+	if e.shown == 0 || e.shown >= len(e.details) && e.more == 0 {
+		return e.details[:min(e.shown, len(e.details))]
+	}
+	shown := e.details[:e.shown-1]
+	properties, unbound := len(e.details)-len(shown)+e.more, 0
+	if e.unbound > 0 && len(shown) == 0 {
+		properties, unbound = properties-1, e.unbound
+	}
+	var missing []string
+	if properties > 0 {
+		missing = append(missing, fmt.Sprintf("%d more %s", properties, plural(properties, "property", "properties")))
+	}
+	if unbound > 0 {
+		missing = append(missing, fmt.Sprintf("%d unbound %s: any value passes", unbound, plural(unbound, "input", "inputs")))
+	}
+	return append(slices.Clone(shown), indent+"("+strings.Join(missing, ", ")+")")
+}
+
+// closing says what the spec does not list, and where it is.
+func closing(spec *v1alpha1.UpdatePlanSpec) []string {
+	var lines []string
+	listed := 0
+	for _, c := range spec.Changes {
+		listed += len(c.Unbound)
+	}
+	if more := int(spec.Summary.Unbound) - listed; more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more unbound %s: any value passes", more, plural(more, "input", "inputs")))
+	}
+	if spec.ChangesConfigMap == "" {
+		return lines
+	}
+	where := ": see ConfigMap " + spec.ChangesConfigMap
+	stated, err := Parse(spec.Statement)
+	if err != nil {
+		return append(lines, "and more"+where)
+	}
+	if more := stated.Predicate.Changes.Count - len(spec.Changes); more > 0 {
+		return append(lines, fmt.Sprintf("and %d more %s%s", more, plural(more, "change", "changes"), where))
+	}
+	return append(lines, "all properties"+where)
+}
+
+// shortenMiddle keeps both ends of a text: those of a path and of a name tell the most.
+func shortenMiddle(s string, limit int) string {
+	const gap = "…"
+	if len(s) <= limit {
+		return s
+	}
+	head, tail := limit/2, len(s)-(limit-limit/2-len(gap))
+	for head > 0 && !utf8.RuneStart(s[head]) {
+		head--
+	}
+	for tail < len(s) && !utf8.RuneStart(s[tail]) {
+		tail++
+	}
+	return s[:head] + gap + s[tail:]
+}
+
+// oneLine makes one printable line of a text.
+func oneLine(s string) string {
+	s = strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(redact.Printable(s))
+	return redact.Shorten(strings.TrimRight(s, " "), maxLine)
+}
