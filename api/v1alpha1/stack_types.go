@@ -107,7 +107,8 @@ type StackSpec struct {
 	// +optional
 	Refresh bool `json:"refresh,omitempty"`
 
-	// suspend stops all work on the Stack: no preview, no apply. An operation that already runs is let end. Absent: false.
+	// suspend stops all work on the Stack: no preview, no apply. A preview that runs is stopped, an apply is let end. It is an
+	// edit of the spec and ends a waiting plan. Absent: false.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 
@@ -294,6 +295,9 @@ type PreviewStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Plan string `json:"plan,omitempty"`
+	// trigger tells why it was run. Absent: it was run by an earlier version.
+	// +optional
+	Trigger *PlanTrigger `json:"trigger,omitempty"`
 	// message says in words what came of it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096

@@ -45,6 +45,10 @@ func why(s *scope) *v1alpha1.PlanTrigger {
 	case last.InputsDigest != s.inputsDigest:
 		return whatMoved(s, last)
 	case last.Result == v1alpha1.PreviewFailed, last.Result == v1alpha1.PreviewInterrupted:
+		// What made it due the first time is still why; that it took several tries says nothing of the change.
+		if last.Trigger != nil {
+			return last.Trigger.DeepCopy()
+		}
 		return &v1alpha1.PlanTrigger{Type: v1alpha1.TriggerRetry, Message: "the last preview did not succeed"}
 	case last.Result == v1alpha1.PreviewNoChanges:
 		return nil

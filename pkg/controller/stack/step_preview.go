@@ -168,7 +168,7 @@ func (r *Reconciler) record(s *scope, result v1alpha1.PreviewResult, plan, messa
 	}
 	s.stack.Status.LastPreview = &v1alpha1.PreviewStatus{
 		Result: result, InputsDigest: op.InputsDigest, ConfigDigest: op.ConfigDigest, Generation: op.Generation, Revision: op.Revision,
-		Plan: plan, Message: conditions.Shorten(message, 4096), Failures: failures, EndedAt: metav1.NewTime(s.now),
+		Plan: plan, Trigger: op.Trigger.DeepCopy(), Message: conditions.Shorten(message, 4096), Failures: failures, EndedAt: metav1.NewTime(s.now),
 	}
 	s.stack.Status.ObservedRequest = conditions.Shorten(s.stack.Annotations[v1alpha1.AnnotationRequestPlan], 1024)
 	s.stack.Status.Operation = nil
