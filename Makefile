@@ -138,11 +138,10 @@ test-envtest: ## Run the tests against a real API server
 	$(with_race) $(GO_TEST) $(RACE_FLAG) -timeout 15m ./tests/envtest/... $(SUMMARY)
 
 .PHONY: test-e2e
-test-e2e: ## Run the tests against a real cluster (starts it; `make cluster-down` ends it)
+test-e2e: ## Run the demo and the tests on the real cluster (starts it; `make cluster-down` ends it)
 	@if [ ! -d tests/e2e ]; then echo 'there are no end-to-end tests (tests/e2e)'; exit 0; fi; \
 	eval "$$(hack/cluster/up.sh)"; \
-	hack/images/load.sh; \
-	hack/deploy/deploy.sh; \
+	$(if $(RUN),hack/deploy/deploy.sh,hack/demo/test.sh); \
 	PLANGATE_TEST_PATH=$$(hack/cache/path.sh kubernetes pulumi pulumi-language-yaml pulumi-kubernetes); \
 	export PLANGATE_TEST_PATH PLANGATE_E2E=1; \
 	$(GO_TEST) -count=1 -timeout 40m ./tests/e2e/... $(SUMMARY)

@@ -148,7 +148,7 @@ change_config() {
   tell "there after $((($(date +%s%N) - start) / 1000000)) ms"
   await "what the operator says of it" 20 plan_is "$plan" WaitingForApproval
   run "kubectl -n $NAMESPACE get updateplans"
-  run "kubectl -n $NAMESPACE get updateplan $plan -o jsonpath='{range .spec.changes[*]}{.operation} {.name}{range .properties[*]}{\"\\n\"}    {.path}: {.old} -> {.new}{end}{\"\\n\"}{end}'"
+  run "kubectl -n $NAMESPACE get updateplan $plan -o jsonpath='{range .status.diff[*]}{@}{\"\\n\"}{end}'"
   expect "the workspace pod" "$pod" "$(pod_uid)"
 }
 

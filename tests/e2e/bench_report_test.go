@@ -13,6 +13,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -85,9 +86,20 @@ func asOf(list metav1.ListInterface) *metav1.ListOptions {
 	return &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()}
 }
 
-// defaultFlags takes the tests' flags from the manager for one benchmark: what is measured is what users have.
+// defaultFlags takes the tests' flags from the manager for one benchmark: what is measured is what users have. That restarts
+// it, and other tests in the same cluster would both suffer from that and be measured too: it waits until there are none.
 func defaultFlags(b *testing.B) {
 	b.Helper()
+	eventually(b, "the cluster to be free of other tests (`kubectl delete namespaces -l plangate.dev/test=e2e` removes what killed ones left)", slow, func() error {
+		list := &corev1.NamespaceList{}
+		if err := cluster.client.List(b.Context(), list, client.MatchingLabels{"plangate.dev/test": "e2e"}); err != nil {
+			return err
+		}
+		if len(list.Items) > 0 {
+			return fmt.Errorf("there is namespace %q", list.Items[0].Name)
+		}
+		return nil
+	})
 	editManager(b, func(d *appsv1.Deployment) {
 		container := &d.Spec.Template.Spec.Containers[0]
 		container.Args = slices.DeleteFunc(container.Args, func(arg string) bool { return slices.Contains(managerFlags, arg) })
