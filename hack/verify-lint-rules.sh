@@ -90,7 +90,7 @@ good cmd/manager $ours/pkg/apply/leaf
 good tests/builder $ours/api/v1alpha1/leaf
 
 status=0
-(cd "$work" && GOFLAGS=-mod=mod "$lint" run --enable-only=depguard --output.text.print-issued-lines=false \
+(cd "$work" && GOFLAGS=-mod=mod "$lint" run --allow-parallel-runners --enable-only=depguard --output.text.print-issued-lines=false \
   --show-stats=false ./...) > "$work/out" 2> "$work/err" || true
 for file in "${expected[@]}"; do
   grep -q "^$file:.*(depguard)" "$work/out" || {
@@ -110,7 +110,7 @@ write pkg/apply clock '' $'import "time"\n\n// Now is allowed here.\nfunc Now() 
 write pkg/apply print '' $'import "fmt"\n\n// Say prints.\nfunc Say() { fmt.Println("hello") }'
 write workspace panic '' $'// Fall ends the process.\nfunc Fall() { panic("no") }'
 write cmd/manager print '' $'import "fmt"\n\n// Say may print.\nfunc Say() { fmt.Println("hello") }'
-(cd "$work" && GOFLAGS=-mod=mod "$lint" run --enable-only=forbidigo --output.text.print-issued-lines=false \
+(cd "$work" && GOFLAGS=-mod=mod "$lint" run --allow-parallel-runners --enable-only=forbidigo --output.text.print-issued-lines=false \
   --show-stats=false ./...) >> "$work/out.forbidigo" 2>> "$work/err" || true
 found=$(sed -n 's/^\([^:]*\):.*(forbidigo)$/\1/p' "$work/out.forbidigo" | LC_ALL=C sort | paste -sd' ')
 [ "$found" = 'pkg/apply/print.go plans/clock.go workspace/panic.go' ] || {
