@@ -106,7 +106,7 @@ lint: ## Run the linters, and hold the budgets for sizes
 	@lint=$$(hack/tools/ensure.sh golangci)/golangci-lint; status=0; \
 	hack/boilerplate.sh --check || status=1; \
 	hack/verify-budgets.sh || status=1; \
-	for module in . $(SMALL_MODULES); do (cd $$module && "$$lint" run ./...) || status=1; done; \
+	for module in . $(SMALL_MODULES); do (cd $$module && "$$lint" run --allow-parallel-runners ./...) || status=1; done; \
 	exit $$status
 
 .PHONY: verify
