@@ -180,7 +180,8 @@ func TestNoSecretValueIsInAnyObjectEventOrLog(t *testing.T) {
 	works := r.agents.preview
 	previews := 0
 	r.agents.preview = func(op workspace.Operation) *workspace.Result {
-		if previews++; previews == 1 {
+		previews++
+		if previews == 1 {
 			return &workspace.Result{Outcome: workspace.Failed, Message: "the program failed"}
 		}
 		result := works(op)

@@ -193,7 +193,7 @@ func TestStacksAtRestCostNoRequest(t *testing.T) {
 	}
 	decided := map[string]bool{}
 	m.eventually("all rest", func() bool {
-		rest := true
+		still := true
 		for _, p := range m.listPlans() {
 			if reason(p.Status.Conditions, v1alpha1.ConditionReady) != v1alpha1.ReasonWaitingForApproval || decided[p.Name] {
 				continue
@@ -207,9 +207,9 @@ func TestStacksAtRestCostNoRequest(t *testing.T) {
 			decided[p.Name] = true
 		}
 		for name, state := range want {
-			rest = rest && m.state(name) == state
+			still = still && m.state(name) == state
 		}
-		return rest
+		return still
 	})
 	time.Sleep(3 * time.Second)
 	m.requests.take()

@@ -63,6 +63,12 @@ func (s *scope) key() types.NamespacedName { return client.ObjectKeyFromObject(s
 // settled reports whether there is nothing to preview: no preview runs and none is due.
 func (s *scope) settled() bool { return s.trigger == nil && s.stack.Status.Operation == nil }
 
+// podOffered reports whether the Workspace still names the pod that the running preview was started in.
+func (s *scope) podOffered() bool {
+	op := s.stack.Status.Operation
+	return op != nil && s.ws != nil && s.ws.Status.Pod != nil && s.ws.Status.Pod.UID == op.Pod.UID
+}
+
 // abandoned reports whether the running preview is of inputs that are no longer asked for.
 func (s *scope) abandoned() bool {
 	op := s.stack.Status.Operation

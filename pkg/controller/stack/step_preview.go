@@ -40,7 +40,7 @@ func (r *Reconciler) preview(ctx context.Context, s *scope) outcome.Outcome {
 		}
 	}
 	op := s.stack.Status.Operation
-	if s.ws == nil || s.ws.Status.Pod == nil || s.ws.Status.Pod.UID != op.Pod.UID {
+	if !s.podOffered() {
 		return r.lookForPod(ctx, s)
 	}
 	target := workspaces.Target(s.ws)
@@ -189,7 +189,7 @@ func (r *Reconciler) stopPreview(ctx context.Context, s *scope) outcome.Outcome 
 	if op == nil {
 		return outcome.Done()
 	}
-	if s.ws == nil || s.ws.Status.Pod == nil || s.ws.Status.Pod.UID != op.Pod.UID {
+	if !s.podOffered() {
 		lives, err := workspaces.PodLives(ctx, r.uncached, s.stack.Namespace, op.Pod)
 		if err != nil || lives {
 			return outcome.RetryAfter(v1alpha1.ReasonPreviewing, errors.Join(fmt.Errorf("waiting for pod %q to answer", op.Pod.Name), err), agentPause)
