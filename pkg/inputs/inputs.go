@@ -59,6 +59,8 @@ func IsInvalid(err error) bool {
 type Inputs struct {
 	// ConfigDigest is the digest of all below.
 	ConfigDigest string
+	// ConfigEntries name what moved in ConfigDigest, when it does.
+	ConfigEntries []v1alpha1.ConfigEntry
 	// Key is the Stack's own key.
 	Key []byte
 	// Salt is the encryption salt that earlier operations used; "" when none is known.
@@ -203,7 +205,22 @@ func (g *Gatherer) Gather(ctx context.Context, stack *v1alpha1.Stack) (*Inputs, 
 	if in.ConfigDigest, err = plans.ConfigDigest(digest, in.Key); err != nil {
 		return nil, fmt.Errorf("digesting the configuration: %w", err)
 	}
+	in.ConfigEntries = plans.ConfigEntries(digest, in.Key, secretOf(stack))
 	return in, nil
+}
+
+// secretOf names the Secret and key that an entry of a Stack's spec refers to; "" for one that refers to none.
+func secretOf(stack *v1alpha1.Stack) func(field, name string) string {
+	return func(field, name string) string {
+		ref := stack.Spec.EnvRefs[name]
+		if field == "spec.secretsRef" {
+			ref = stack.Spec.SecretsRef[name]
+		}
+		if field == "spec.config" || ref.Type != v1alpha1.ResourceRefSecret || ref.SecretRef == nil {
+			return ""
+		}
+		return fmt.Sprintf("Secret %s/%s", ref.SecretRef.Name, ref.SecretRef.Key)
+	}
 }
 
 type readSecret func(name string) (*corev1.Secret, error)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"sync"
 	"testing"
 	"time"
@@ -196,7 +197,7 @@ func (a *fakeAgents) finish(pod *fakePod, id string) *workspace.Result {
 		result = a.preview(op)
 	case plans.BytesDigest(op.Plan) != op.PlanDigest:
 		result = &workspace.Result{Outcome: workspace.Failed, Reason: workspace.ReasonPlanInvalid}
-	case *op.Expect != *facts:
+	case !reflect.DeepEqual(op.Expect, facts):
 		result = &workspace.Result{Outcome: workspace.Stale, Message: "not applied", Mismatches: []workspace.Mismatch{{Field: "stateDigest", Was: op.Expect.StateDigest, Is: a.state}}}
 	default:
 		result = a.apply(op)
