@@ -191,6 +191,7 @@ func (a *fakeAgents) Result(_ context.Context, t operations.Target, id string) (
 func (a *fakeAgents) finish(pod *fakePod, id string) *workspace.Result {
 	op := pod.ops[id]
 	facts := &workspace.Facts{Commit: op.Source.Commit, Tree: tree, StateDigest: a.state, PulumiVersion: pulumiVersion}
+	facts.Plugins = []workspace.Plugin{{Name: "files", Version: "0.1.0", Digest: builder.Digest("files")}}
 	var result *workspace.Result
 	switch {
 	case op.Type == workspace.Preview:
