@@ -90,6 +90,7 @@ type memo struct {
 	generation int64
 	versions   string
 	digest     string
+	entries    []v1alpha1.ConfigEntry
 }
 
 // New returns a Gatherer. cached answers for the metadata of Secrets, uncached reads them whole.
@@ -97,27 +98,27 @@ func New(cached client.Client, uncached client.Reader) *Gatherer {
 	return &Gatherer{reader: uncached, cache: cached, writer: cached, digests: map[types.UID]memo{}}
 }
 
-// Digest returns the digest of the Stack's configuration, environment and options. It reads Secrets only if one of them, or
-// the Stack, has changed since the last time.
-func (g *Gatherer) Digest(ctx context.Context, stack *v1alpha1.Stack) (string, error) {
+// Digest returns the digest of the Stack's configuration, environment and options, and its entries to name what moves. It
+// reads Secrets only if one of them, or the Stack, has changed since the last time.
+func (g *Gatherer) Digest(ctx context.Context, stack *v1alpha1.Stack) (string, []v1alpha1.ConfigEntry, error) {
 	versions, err := g.versions(ctx, stack)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	g.mu.Lock()
 	m, ok := g.digests[stack.UID]
 	g.mu.Unlock()
 	if ok && m.generation == stack.Generation && m.versions == versions {
-		return m.digest, nil
+		return m.digest, m.entries, nil
 	}
 	in, err := g.Gather(ctx, stack)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.digests[stack.UID] = memo{generation: stack.Generation, versions: versions, digest: in.ConfigDigest}
-	return in.ConfigDigest, nil
+	g.digests[stack.UID] = memo{generation: stack.Generation, versions: versions, digest: in.ConfigDigest, entries: in.ConfigEntries}
+	return in.ConfigDigest, in.ConfigEntries, nil
 }
 
 // Forget drops what is remembered of a Stack that is gone.
