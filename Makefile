@@ -16,6 +16,7 @@ export GOWORK := off
 ## Variables, as in `make fuzz FUZZTIME=1m`:
 VERSION ?= $(shell git describe --tags --always --dirty 2> /dev/null || echo dev) ## What the binaries say they are
 FUZZTIME ?= 10s## How long each fuzz target runs
+SOAK ?= 10000## How many random histories soak plays, or for how long: 30m
 BENCH ?= .## Which benchmarks run
 RACE ?=## 1: run unit and API tests with the race detector (needs gcc)
 RUN ?=## Only the tests whose name matches
@@ -145,6 +146,10 @@ test-e2e: ## Run the demo and the tests on the real cluster (starts it; `make cl
 	PLANGATE_TEST_PATH=$$(hack/cache/path.sh kubernetes pulumi pulumi-language-yaml pulumi-kubernetes); \
 	export PLANGATE_TEST_PATH PLANGATE_E2E=1; \
 	$(GO_TEST) -count=1 -timeout 40m ./tests/e2e/... $(SUMMARY)
+
+.PHONY: soak
+soak: ## Play SOAK random histories of a whole world against the controllers
+	HISTORIES='$(strip $(SOAK))' go test -v -count=1 -timeout 0 -run TestHistories ./tests/histories
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME

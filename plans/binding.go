@@ -12,21 +12,24 @@ import (
 	"github.com/plangate/plangate/api/v1alpha1"
 )
 
-// Facts are what an operation found in the workspace pod. The fields are those of workspace.Facts, so that one converts to
-// the other: plans.Facts(*result.Facts).
+// Facts are what an operation found in the workspace pod. The fields are those of workspace.Facts.
 type Facts struct {
 	Commit        string
 	Tree          string
 	StateDigest   string
 	PulumiVersion string
+	Plugins       []v1alpha1.Plugin
 }
 
 // BindingInput is what a Binding is made of.
 type BindingInput struct {
 	// Repository and Directory are where the program lies.
 	Repository, Directory string
-	// ConfigDigest is ConfigDigest's result for the same preview.
-	ConfigDigest string
+	// ConfigDigest is ConfigDigest's result for the same preview, ConfigEntries ConfigEntries'.
+	ConfigDigest  string
+	ConfigEntries []v1alpha1.ConfigEntry
+	// WorkspaceImage is the id of the image that Pulumi ran from.
+	WorkspaceImage string
 	// Refresh is the flag of preview and apply.
 	Refresh bool
 	// Facts are what the preview found in the pod.
@@ -36,20 +39,27 @@ type BindingInput struct {
 var (
 	digestPattern = regexp.MustCompile(`\Asha256:[0-9a-f]{64}\z`)
 	objectPattern = regexp.MustCompile(`\A(?:[0-9a-f]{40}|[0-9a-f]{64})\z`)
+	entryPattern  = regexp.MustCompile(`\A[0-9a-f]{16}\z`)
 )
+
+// MaxPlugins is the most plugins that a Binding may name.
+const MaxPlugins = 100
 
 // NewBinding returns everything, beside the plan file, that an approval is tied to. It fails when a fact is missing or is
 // not what it should be: an approval must not be tied to nothing.
 func NewBinding(in BindingInput) (v1alpha1.Binding, error) {
 	b := v1alpha1.Binding{
-		Revision:      in.Facts.Commit,
-		Repository:    in.Repository,
-		Directory:     in.Directory,
-		Tree:          in.Facts.Tree,
-		ConfigDigest:  in.ConfigDigest,
-		StateDigest:   in.Facts.StateDigest,
-		Refresh:       in.Refresh,
-		PulumiVersion: in.Facts.PulumiVersion,
+		Revision:       in.Facts.Commit,
+		Repository:     in.Repository,
+		Directory:      in.Directory,
+		Tree:           in.Facts.Tree,
+		ConfigDigest:   in.ConfigDigest,
+		StateDigest:    in.Facts.StateDigest,
+		Refresh:        in.Refresh,
+		ConfigEntries:  in.ConfigEntries,
+		PulumiVersion:  in.Facts.PulumiVersion,
+		Plugins:        in.Facts.Plugins,
+		WorkspaceImage: in.WorkspaceImage,
 	}
 	return b, checkBinding(b)
 }
@@ -68,5 +78,16 @@ func checkBinding(b v1alpha1.Binding) error {
 	require("configDigest", b.ConfigDigest, digestPattern.MatchString(b.ConfigDigest))
 	require("stateDigest", b.StateDigest, digestPattern.MatchString(b.StateDigest))
 	require("pulumiVersion", b.PulumiVersion, b.PulumiVersion != "" && len(b.PulumiVersion) <= 64)
+	for _, e := range b.ConfigEntries {
+		require("configEntries", e.Name, e.Name != "" && utf8.ValidString(e.Name) && entryPattern.MatchString(e.Digest))
+	}
+	for _, p := range b.Plugins {
+		ok := p.Name != "" && utf8.ValidString(p.Name+p.Version) && (p.Digest == "" || digestPattern.MatchString(p.Digest))
+		require("plugins", PluginText(p), ok)
+	}
+	if len(b.Plugins) > MaxPlugins || len(b.ConfigEntries) > MaxConfigEntries {
+		errs = append(errs, fmt.Errorf("binding: %d plugins and %d entries of the configuration are too many", len(b.Plugins), len(b.ConfigEntries)))
+	}
+	require("workspaceImage", b.WorkspaceImage, b.WorkspaceImage != "" && len(b.WorkspaceImage) <= 1024 && utf8.ValidString(b.WorkspaceImage))
 	return errors.Join(errs...)
 }

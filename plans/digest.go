@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sort"
 	"strconv"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -73,6 +74,49 @@ func ConfigDigest(in ConfigInputs, key []byte) (string, error) {
 		return "", fmt.Errorf("digesting secret values: %w", ErrKeyTooShort)
 	}
 	return digestOf("plangate.dev/config/v1", in.Stack, in.Backend, config, secrets, env, in.Refresh, in.ServiceAccountName), nil
+}
+
+// MaxConfigEntries is the most entries that are listed one by one, and maxEntryNames the most bytes of their names together.
+const (
+	MaxConfigEntries = 200
+	maxEntryNames    = 12 << 10
+	maxEntryName     = 512
+)
+
+// ConfigEntries lists the entries of configuration and environment with a short keyed digest of each, by name, so that one
+// that moves can be named. source tells where the value of an entry comes from: the name of a Secret and its key. There are
+// none when they are too many: an approval is tied to ConfigDigest, and this only says what moved in it.
+func ConfigEntries(in ConfigInputs, key []byte, source func(field, name string) string) []v1alpha1.ConfigEntry {
+	if len(key) < MinKey {
+		return nil
+	}
+	var entries []v1alpha1.ConfigEntry
+	size := 0
+	add := func(field, name, value string) {
+		text := field + "[" + name + "]"
+		if from := source(field, name); from != "" {
+			text += " (" + from + ")"
+		}
+		size += len(text)
+		if len(text) > maxEntryName {
+			size = maxEntryNames + 1
+		}
+		entries = append(entries, v1alpha1.ConfigEntry{Name: text, Digest: keyed(key, "entry "+field, name, value)[:16]})
+	}
+	for name, value := range in.Config {
+		add("spec.config", name, canonicalJSON(value.Raw))
+	}
+	for name, value := range in.Secrets {
+		add("spec.secretsRef", name, value)
+	}
+	for name, value := range in.Env {
+		add("spec.envRefs", name, value.Value)
+	}
+	if len(entries) > MaxConfigEntries || size > maxEntryNames {
+		return nil
+	}
+	sort.Slice(entries, func(a, b int) bool { return entries[a].Name < entries[b].Name })
+	return entries
 }
 
 // InputsDigest digests what a preview is made from, so that the same inputs are not previewed again and again.

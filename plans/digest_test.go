@@ -6,6 +6,7 @@ package plans
 import (
 	"errors"
 	"maps"
+	"strconv"
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -112,5 +113,55 @@ func TestInputsDigest(t *testing.T) {
 	})
 	if len(all) != 7 || base != InputsDigest(1, "rev", "cfg", "req") {
 		t.Errorf("InputsDigest(): %d different digests of 7 inputs", len(all))
+	}
+}
+
+func TestConfigEntriesNameWhatMovesAndTellNothing(t *testing.T) {
+	in := func(change func(*ConfigInputs)) ConfigInputs {
+		c := ConfigInputs{
+			Config:  map[string]apiextensionsv1.JSON{"size": {Raw: []byte(`{"b":1,"a":2}`)}},
+			Secrets: map[string]string{"pw": "canary"},
+			Env:     map[string]EnvValue{"TOKEN": {Value: "canary", Secret: true}},
+		}
+		change(&c)
+		return c
+	}
+	source := func(field, name string) string {
+		if name == "pw" {
+			return "Secret db/" + name
+		}
+		return ""
+	}
+	key := []byte("0123456789abcdef")
+	was := ConfigEntries(in(func(*ConfigInputs) {}), key, source)
+	for name, tc := range map[string]struct {
+		change func(*ConfigInputs)
+		want   string
+	}{
+		"nothing":     {func(*ConfigInputs) {}, "-"},
+		"white space": {func(c *ConfigInputs) { c.Config["size"] = apiextensionsv1.JSON{Raw: []byte(`{ "a":2, "b":1 }`)} }, "-"},
+		"a value":     {func(c *ConfigInputs) { c.Config["size"] = apiextensionsv1.JSON{Raw: []byte(`1`)} }, "changed spec.config[size]"},
+		"a secret":    {func(c *ConfigInputs) { c.Secrets["pw"] = "other" }, "changed spec.secretsRef[pw] (Secret db/pw)"},
+		"a variable":  {func(c *ConfigInputs) { c.Env["TOKEN"] = EnvValue{Value: "x"} }, "changed spec.envRefs[TOKEN]"},
+		"one less":    {func(c *ConfigInputs) { delete(c.Env, "TOKEN") }, "removed spec.envRefs[TOKEN]"},
+	} {
+		is := ConfigEntries(in(tc.change), key, source)
+		if got := ConfigChanges(was, is, "-"); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+	if was[1].Digest == was[2].Digest {
+		t.Error("one value under two names shows")
+	}
+	many := in(func(c *ConfigInputs) {
+		for i := range MaxConfigEntries {
+			c.Secrets[strconv.Itoa(i)] = "x"
+		}
+	})
+	if got := ConfigEntries(many, key, source); got != nil {
+		t.Errorf("%d entries are listed", len(got))
+	}
+	if got := ConfigEntries(in(func(*ConfigInputs) {}), nil, source); got != nil {
+		t.Error("entries without a key")
 	}
 }

@@ -29,6 +29,9 @@ func specInput() SpecInput {
 		Binding: v1alpha1.Binding{
 			Revision: hexes("1", 40), Repository: "https://git.example/repo", Directory: "infra", Tree: hexes("2", 40),
 			ConfigDigest: "sha256:" + hexes("3", 64), StateDigest: "sha256:" + hexes("4", 64), Refresh: true, PulumiVersion: "v3.276.0",
+			ConfigEntries:  []v1alpha1.ConfigEntry{{Name: "spec.config[size]", Digest: hexes("6", 16)}, {Name: "spec.secretsRef[pw] (Secret db/password)", Digest: hexes("7", 16)}},
+			Plugins:        []v1alpha1.Plugin{{Name: "files", Version: "0.1.0", Digest: "sha256:" + hexes("8", 64)}, {Name: "random", Digest: "sha256:" + hexes("9", 64)}},
+			WorkspaceImage: "registry.example/pulumi@sha256:" + hexes("0", 64),
 		},
 		Artifact: v1alpha1.Artifact{Digest: "sha256:" + hexes("5", 64), Size: 1234, Chunks: []string{"web-plan-555555555555-0", "web-plan-555555555555-1"}},
 		NotAfter: time.Date(2026, 12, 1, 12, 0, 0, 123, time.FixedZone("CET", 3600)),

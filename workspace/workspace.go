@@ -100,6 +100,19 @@ type Facts struct {
 	StateDigest string `json:"stateDigest"`
 	// PulumiVersion is the CLI's version, "v3.276.0".
 	PulumiVersion string `json:"pulumiVersion"`
+	// Plugins are the provider plugins that state and plan need, as Pulumi finds them, sorted. Known after a preview that
+	// succeeded, and before an Apply.
+	Plugins []Plugin `json:"plugins,omitempty"`
+}
+
+// Plugin is a provider plugin as Pulumi finds it.
+type Plugin struct {
+	// Name is the plugin's name: "kubernetes".
+	Name string `json:"name"`
+	// Version is the version that is found. Empty: it is found on the PATH, or by the project's own path.
+	Version string `json:"version,omitempty"`
+	// Digest is "sha256:…" of the binary, or of all files of a plugin without one. Empty: it is not found.
+	Digest string `json:"digest,omitempty"`
 }
 
 // Outcome is how an operation stands.

@@ -338,6 +338,10 @@ type PreviewOperation struct {
 	// trigger tells why.
 	// +required
 	Trigger PlanTrigger `json:"trigger"`
+	// workspaceImage is the id of the image that the pod runs, as the kubelet reported it when the preview was asked for.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	WorkspaceImage string `json:"workspaceImage,omitempty"`
 	// pod is the workspace pod that it runs in.
 	// +required
 	Pod PodReference `json:"pod"`

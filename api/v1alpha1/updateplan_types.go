@@ -171,10 +171,56 @@ type Binding struct {
 	// refresh tells whether the real resources are read before preview and apply.
 	// +optional
 	Refresh bool `json:"refresh,omitempty"`
+	// configEntries are one short keyed digest for each entry of the configuration and the environment, so that what moved in
+	// configDigest can be named. Absent: there are none, or too many to list.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=200
+	ConfigEntries []ConfigEntry `json:"configEntries,omitempty"`
 	// pulumiVersion is the version of the Pulumi CLI.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	PulumiVersion string `json:"pulumiVersion"`
+	// plugins are the provider plugins that state and plan need, as Pulumi found them. Absent: there are none.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
+	Plugins []Plugin `json:"plugins,omitempty"`
+	// workspaceImage is the id of the image that Pulumi ran from, as the kubelet reports it.
+	// +required
+	// +kubebuilder:validation:MaxLength=1024
+	WorkspaceImage string `json:"workspaceImage"`
+}
+
+// ConfigEntry stands for one entry of a Stack's configuration or environment, and does not tell its value.
+type ConfigEntry struct {
+	// name is the field of the Stack's spec, with the Secret and key that it refers to: "spec.envRefs[TOKEN] (Secret db/token)".
+	// +required
+	// +kubebuilder:validation:MaxLength=512
+	Name string `json:"name"`
+	// digest is an HMAC of the value under the Stack's own key, shortened to 64 bits. It names what moved; configDigest proves
+	// that nothing did.
+	// +required
+	// +kubebuilder:validation:MaxLength=16
+	Digest string `json:"digest"`
+}
+
+// Plugin is a provider plugin as Pulumi found it.
+type Plugin struct {
+	// name is the plugin's name: "kubernetes".
+	// +required
+	// +kubebuilder:validation:MaxLength=256
+	Name string `json:"name"`
+	// version is the version that was found. Absent: it was not found by version, but on the PATH or by the project's own path.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Version string `json:"version,omitempty"`
+	// digest is "sha256:" and the SHA-256 of the plugin's binary, or of all files of a plugin without one. Absent: the agent
+	// could not find it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=71
+	Digest string `json:"digest,omitempty"`
 }
 
 // Artifact is Pulumi's plan file, stored compressed in immutable Secrets.

@@ -59,6 +59,8 @@ func IsInvalid(err error) bool {
 type Inputs struct {
 	// ConfigDigest is the digest of all below.
 	ConfigDigest string
+	// ConfigEntries name what moved in ConfigDigest, when it does.
+	ConfigEntries []v1alpha1.ConfigEntry
 	// Key is the Stack's own key.
 	Key []byte
 	// Salt is the encryption salt that earlier operations used; "" when none is known.
@@ -88,6 +90,7 @@ type memo struct {
 	generation int64
 	versions   string
 	digest     string
+	entries    []v1alpha1.ConfigEntry
 }
 
 // New returns a Gatherer. cached answers for the metadata of Secrets, uncached reads them whole.
@@ -95,27 +98,27 @@ func New(cached client.Client, uncached client.Reader) *Gatherer {
 	return &Gatherer{reader: uncached, cache: cached, writer: cached, digests: map[types.UID]memo{}}
 }
 
-// Digest returns the digest of the Stack's configuration, environment and options. It reads Secrets only if one of them, or
-// the Stack, has changed since the last time.
-func (g *Gatherer) Digest(ctx context.Context, stack *v1alpha1.Stack) (string, error) {
+// Digest returns the digest of the Stack's configuration, environment and options, and its entries to name what moves. It
+// reads Secrets only if one of them, or the Stack, has changed since the last time.
+func (g *Gatherer) Digest(ctx context.Context, stack *v1alpha1.Stack) (string, []v1alpha1.ConfigEntry, error) {
 	versions, err := g.versions(ctx, stack)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	g.mu.Lock()
 	m, ok := g.digests[stack.UID]
 	g.mu.Unlock()
 	if ok && m.generation == stack.Generation && m.versions == versions {
-		return m.digest, nil
+		return m.digest, m.entries, nil
 	}
 	in, err := g.Gather(ctx, stack)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.digests[stack.UID] = memo{generation: stack.Generation, versions: versions, digest: in.ConfigDigest}
-	return in.ConfigDigest, nil
+	g.digests[stack.UID] = memo{generation: stack.Generation, versions: versions, digest: in.ConfigDigest, entries: in.ConfigEntries}
+	return in.ConfigDigest, in.ConfigEntries, nil
 }
 
 // Forget drops what is remembered of a Stack that is gone.
@@ -203,7 +206,22 @@ func (g *Gatherer) Gather(ctx context.Context, stack *v1alpha1.Stack) (*Inputs, 
 	if in.ConfigDigest, err = plans.ConfigDigest(digest, in.Key); err != nil {
 		return nil, fmt.Errorf("digesting the configuration: %w", err)
 	}
+	in.ConfigEntries = plans.ConfigEntries(digest, in.Key, secretOf(stack))
 	return in, nil
+}
+
+// secretOf names the Secret and key that an entry of a Stack's spec refers to; "" for one that refers to none.
+func secretOf(stack *v1alpha1.Stack) func(field, name string) string {
+	return func(field, name string) string {
+		ref := stack.Spec.EnvRefs[name]
+		if field == "spec.secretsRef" {
+			ref = stack.Spec.SecretsRef[name]
+		}
+		if field == "spec.config" || ref.Type != v1alpha1.ResourceRefSecret || ref.SecretRef == nil {
+			return ""
+		}
+		return fmt.Sprintf("Secret %s/%s", ref.SecretRef.Name, ref.SecretRef.Key)
+	}
 }
 
 type readSecret func(name string) (*corev1.Secret, error)

@@ -122,10 +122,13 @@ func Result(o Outcome, poll time.Duration, writeErr error) (ctrl.Result, error) 
 	}
 }
 
+// Random is where Jitter's chance comes from, from 0 to 1. A test that must be repeatable replaces it before anything runs.
+var Random = rand.Float64
+
 // Jitter moves d by up to a tenth in either direction, so that many objects do not act at the same instant.
 func Jitter(d time.Duration) time.Duration {
 	if d <= 0 {
 		return d
 	}
-	return d + time.Duration((rand.Float64()-0.5)*0.2*float64(d)) //nolint:gosec // spreading load needs no secret randomness
+	return d + time.Duration((Random()-0.5)*0.2*float64(d))
 }

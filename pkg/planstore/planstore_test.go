@@ -291,7 +291,7 @@ func specWith(t *testing.T, changes []v1alpha1.ResourceChange, configMap string)
 		Stack:    v1alpha1.StackReference{Name: "web", UID: "uid", Generation: 1, ResourceVersion: "1"},
 		Sequence: 1, Trigger: v1alpha1.PlanTrigger{Type: v1alpha1.TriggerRequested},
 		Binding: v1alpha1.Binding{
-			Revision: hexes("1", 40), Repository: "r", Tree: hexes("2", 40), PulumiVersion: "v3",
+			Revision: hexes("1", 40), Repository: "r", Tree: hexes("2", 40), PulumiVersion: "v3", WorkspaceImage: "image",
 			ConfigDigest: "sha256:" + hexes("3", 64), StateDigest: "sha256:" + hexes("4", 64),
 		},
 		Artifact: v1alpha1.Artifact{Digest: "sha256:" + hexes("5", 64), Chunks: []string{"x"}},

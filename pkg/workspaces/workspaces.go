@@ -82,6 +82,28 @@ func PodLives(ctx context.Context, uncached client.Reader, namespace string, ref
 	return err == nil && string(pod.UID) == ref.UID && !ended, nil
 }
 
+// PodContainer is the name of the container that runs Pulumi.
+const PodContainer = "pulumi"
+
+// Image is the id of the image that Pulumi runs from in this very pod, as the kubelet reports it; "" when the pod is gone or
+// that is not known yet. It asks the API server, not the cache: an approval is tied to the answer.
+func Image(ctx context.Context, uncached client.Reader, namespace string, ref v1alpha1.PodReference) (string, error) {
+	pod := &corev1.Pod{}
+	err := uncached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, pod)
+	if client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("reading pod %q: %w", ref.Name, err)
+	}
+	if err != nil || string(pod.UID) != ref.UID {
+		return "", nil
+	}
+	for _, c := range pod.Status.ContainerStatuses {
+		if c.Name == PodContainer {
+			return conditions.Shorten(c.ImageID, 1024), nil
+		}
+	}
+	return "", nil
+}
+
 // PodAddress is the agent's address in a pod; "" when the pod has none.
 func PodAddress(pod *corev1.Pod) string {
 	if pod.Status.PodIP == "" {

@@ -35,6 +35,7 @@ func plan(t testing.TB) *v1alpha1.UpdatePlan {
 		Binding: v1alpha1.Binding{
 			Revision: hexes("1", 40), Repository: "https://git.example/repo", Tree: hexes("2", 40),
 			ConfigDigest: "sha256:" + hexes("3", 64), StateDigest: "sha256:" + hexes("4", 64), PulumiVersion: "v3.276.0",
+			WorkspaceImage: "sha256:" + hexes("6", 64),
 		},
 		Artifact: v1alpha1.Artifact{Digest: "sha256:" + hexes("5", 64), Size: 1, Chunks: []string{"web-plan-0"}},
 		NotAfter: notAfter,

@@ -32,12 +32,13 @@ func UpdatePlan(namespace, name string) *UpdatePlanBuilder {
 			Operation: v1alpha1.PlanOperationUpdate,
 			Trigger:   v1alpha1.PlanTrigger{Type: v1alpha1.TriggerSpecChanged, Message: "the Stack is new"},
 			Binding: v1alpha1.Binding{
-				Revision:      Commit,
-				Repository:    "https://git.example.com/project.git",
-				Tree:          OtherCommit,
-				ConfigDigest:  Digest("config"),
-				StateDigest:   Digest("state"),
-				PulumiVersion: "3.276.0",
+				Revision:       Commit,
+				Repository:     "https://git.example.com/project.git",
+				Tree:           OtherCommit,
+				ConfigDigest:   Digest("config"),
+				StateDigest:    Digest("state"),
+				PulumiVersion:  "3.276.0",
+				WorkspaceImage: Image,
 			},
 			Artifact: v1alpha1.Artifact{Digest: Digest("plan file"), Size: 9, Chunks: []string{name + "-0"}},
 			NotAfter: metav1.NewTime(Epoch.Add(24 * time.Hour)),
@@ -52,6 +53,9 @@ func UpdatePlan(namespace, name string) *UpdatePlanBuilder {
 	}}
 	return b.Statement(fmt.Sprintf("statement of %s/%s", namespace, name))
 }
+
+// Image is the id of the image that the workspace pod runs.
+const Image = "registry.example.com/pulumi@sha256:44d0e1f344d0e1f344d0e1f344d0e1f344d0e1f344d0e1f344d0e1f344d0e1f3"
 
 // Digest is "sha256:" and the SHA-256 of a text.
 func Digest(text string) string {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"sync"
 	"testing"
 	"time"
@@ -190,13 +191,14 @@ func (a *fakeAgents) Result(_ context.Context, t operations.Target, id string) (
 func (a *fakeAgents) finish(pod *fakePod, id string) *workspace.Result {
 	op := pod.ops[id]
 	facts := &workspace.Facts{Commit: op.Source.Commit, Tree: tree, StateDigest: a.state, PulumiVersion: pulumiVersion}
+	facts.Plugins = []workspace.Plugin{{Name: "files", Version: "0.1.0", Digest: builder.Digest("files")}}
 	var result *workspace.Result
 	switch {
 	case op.Type == workspace.Preview:
 		result = a.preview(op)
 	case plans.BytesDigest(op.Plan) != op.PlanDigest:
 		result = &workspace.Result{Outcome: workspace.Failed, Reason: workspace.ReasonPlanInvalid}
-	case *op.Expect != *facts:
+	case !reflect.DeepEqual(op.Expect, facts):
 		result = &workspace.Result{Outcome: workspace.Stale, Message: "not applied", Mismatches: []workspace.Mismatch{{Field: "stateDigest", Was: op.Expect.StateDigest, Is: a.state}}}
 	default:
 		result = a.apply(op)

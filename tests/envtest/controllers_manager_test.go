@@ -159,6 +159,8 @@ func TestTheWholePathRunsOnWatchesAlone(t *testing.T) {
 	m.eventually("the Stack says so", func() bool { return m.state("web") == "False Rejected" })
 	m.annotate(m.stack(), v1alpha1.AnnotationRequestPlan, "again")
 	m.eventually("plan 5 waits", func() bool { return m.reasonOf(5) == v1alpha1.ReasonWaitingForApproval })
+	// Before the Stack has recorded it, it would publish the very same plan again.
+	m.eventually("the Stack waits for it", func() bool { return m.state("web") == "False WaitingForApproval" })
 	m.g.Expect(m.client.Delete(m.ctx, m.plan(5))).To(Succeed())
 	m.eventually("plan 6 waits", func() bool { return m.reasonOf(6) == v1alpha1.ReasonWaitingForApproval })
 	m.g.Expect(m.agents.ran(workspace.Apply)).To(HaveLen(1))

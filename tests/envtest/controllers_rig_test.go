@@ -191,7 +191,7 @@ func runPod(ctx context.Context, c client.Client, pod *corev1.Pod) {
 	pod.Status.Phase, pod.Status.PodIP = corev1.PodRunning, podIP
 	pod.Status.PodIPs = []corev1.PodIP{{IP: podIP}}
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "pulumi", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "pulumi", ImageID: builder.Image, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
 	_ = c.Status().Update(ctx, pod) // a pod that went in the meantime is no loss
 }
 

@@ -72,6 +72,7 @@ type Server struct {
 	states    journal.States
 	checkouts *checkout.Checkouts
 	configs   *stackconfig.Renderer
+	plugins   pulumi.Plugins
 	host      string
 	started   time.Time
 	// lock is held as long as the process lives.

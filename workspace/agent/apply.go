@@ -32,6 +32,9 @@ func (x *execution) compare(context.Context) error {
 	add("tree", want.Tree, is.Tree, "")
 	add("stateDigest", want.StateDigest, is.StateDigest, x.stateDetail(want.StateDigest))
 	add("pulumiVersion", want.PulumiVersion, is.PulumiVersion, "")
+	if was, now := pluginsBut(want.Plugins, is.Plugins), pluginsBut(is.Plugins, want.Plugins); was != now {
+		add("plugins", was, now, "other provider plugins would apply the plan than previewed it")
+	}
 	if len(x.out.Mismatches) == 0 {
 		return nil
 	}
@@ -44,6 +47,18 @@ func (x *execution) compare(context.Context) error {
 		fields = append(fields, text)
 	}
 	return &stop{workspace.Stale, workspace.ReasonExpectationsNotMet, fmt.Errorf("not applied: %s", strings.Join(fields, "; "))}
+}
+
+// pluginsBut shows the plugins that are not among the others.
+func pluginsBut(all, others []workspace.Plugin) string {
+	var texts []string
+	for _, p := range all {
+		if !slices.Contains(others, p) {
+			p.Digest = short(p.Digest)
+			texts = append(texts, pulumi.PluginText(p))
+		}
+	}
+	return cut(strings.Join(texts, ", "), 512)
 }
 
 // stateDetail names the resources that differ from the state that the preview saw, when it is remembered.

@@ -220,7 +220,16 @@ func (x *execution) gatherFacts(context.Context) error {
 	}
 	x.state = state
 	x.out.Facts.Commit, x.out.Facts.Tree, x.out.Facts.StateDigest = x.checkout.Commit, x.checkout.Tree, state.Digest
+	if x.op.Type == workspace.Apply {
+		x.findPlugins(x.op.Plan)
+	}
 	return nil
+}
+
+// findPlugins finds the plugins that the state and a plan need: after a preview, when its plan names them and all are there,
+// and before an apply.
+func (x *execution) findPlugins(plan []byte) {
+	x.out.Facts.Plugins = x.plugins.Find(x.target, x.deployment, plan, x.project.Providers())
 }
 
 // initStack creates a stack that does not exist: Pulumi previews no other. It holds no resources, so nothing real changes.
@@ -252,6 +261,7 @@ func (x *execution) preview(ctx context.Context) error {
 		return nil
 	}
 	x.out.Plan = saved
+	x.findPlugins(saved)
 	raw, err := json.Marshal(x.state)
 	if err != nil {
 		return fmt.Errorf("encoding state digests: %w", err)

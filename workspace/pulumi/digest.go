@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sort"
 )
 
@@ -30,6 +31,8 @@ type State struct {
 	Digest string `json:"digest"`
 	// Resources is URN → digest. A URN that is there twice (a pending replacement) has "#2" and so on.
 	Resources map[string]string `json:"resources,omitempty"`
+	// Pending are the digests of the operations that were cut off, sorted.
+	Pending []string `json:"pending,omitempty"`
 }
 
 // Digest computes the digest of a deployment. It survives no-op updates and refreshes, new time stamps and new encryption;
@@ -63,9 +66,11 @@ func Digest(deployment json.RawMessage) (State, error) {
 	}
 	for _, p := range d.Pending {
 		neutral, _ := neutralise(p)
+		s.Pending = append(s.Pending, digestOf(encode(neutral)))
 		lines = append(lines, "pending "+digestOf(encode(neutral)))
 	}
 	sort.Strings(lines)
+	sort.Strings(s.Pending)
 	s.Digest = digestOf(encode(lines))
 	return s, nil
 }
@@ -119,13 +124,14 @@ func digestOf(b []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// Differences names the resources that differ: "changed URN", "added URN", "gone URN", sorted, at most limit.
+// Differences names the resources that differ: "changed URN", "added URN", "removed URN", sorted, at most limit; and says when what is pending
+// differs.
 func Differences(was, is State, limit int) []string {
 	var out []string
 	for urn, sum := range was.Resources {
 		switch now, ok := is.Resources[urn]; {
 		case !ok:
-			out = append(out, "gone "+urn)
+			out = append(out, "removed "+urn)
 		case now != sum:
 			out = append(out, "changed "+urn)
 		}
@@ -138,6 +144,9 @@ func Differences(was, is State, limit int) []string {
 	sort.Strings(out)
 	if len(out) > limit {
 		out = append(out[:limit], fmt.Sprintf("and %d more", len(out)-limit))
+	}
+	if !slices.Equal(was.Pending, is.Pending) {
+		out = append(out, fmt.Sprintf("operations that were cut off: %d were pending, %d are", len(was.Pending), len(is.Pending)))
 	}
 	return out
 }

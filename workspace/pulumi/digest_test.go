@@ -49,10 +49,11 @@ func TestDigestMovesWithChangesAlone(t *testing.T) {
 		},
 		"a resource renamed": {
 			old: "File::a", new: "File::b", moves: true,
-			names: []string{"added urn:pulumi:dev::demo::files:index:File::b", "gone urn:pulumi:dev::demo::files:index:File::a"},
+			names: []string{"added urn:pulumi:dev::demo::files:index:File::b", "removed urn:pulumi:dev::demo::files:index:File::a"},
 		},
 		"an operation that was cut off": {
 			old: `"resources": [`, new: `"pending_operations": [{"type": "creating", "resource": {"urn": "urn:x"}}], "resources": [`, moves: true,
+			names: []string{"operations that were cut off: 0 were pending, 1 are"},
 		},
 	}
 	was, err := Digest(json.RawMessage(state))

@@ -55,6 +55,14 @@ func LoadProject(root *os.Root, dir string) (*Project, error) {
 	return nil, fmt.Errorf("reading project %q: %w: there is no Pulumi.yaml", dir, ErrNoProject)
 }
 
+// Providers are the provider plugins that the project brings.
+func (p *Project) Providers() []pulumi.PluginOptions {
+	if p == nil || p.file.Plugins == nil {
+		return nil
+	}
+	return p.file.Plugins.Providers
+}
+
 // committed reads the committed stack file. There may be none.
 func (p *Project) committed(stack string) (*pulumi.ProjectStack, error) {
 	path := filepath.Join(p.dir, p.file.StackConfigDir, "Pulumi."+stack+p.ext)

@@ -63,6 +63,8 @@ type Settings struct {
 	PlanTimeToLive time.Duration
 	// RetryInterval is the pause after a first failed preview; it doubles up to RetryMaxInterval.
 	RetryInterval, RetryMaxInterval time.Duration
+	// Now is the clock. Nil: time.Now.
+	Now func() time.Time
 }
 
 // Reconciler reconciles Stacks.
@@ -81,9 +83,12 @@ type Reconciler struct {
 
 // New returns a Reconciler.
 func New(c client.Client, uncached client.Reader, agents Agents, sources Sources, in *inputs.Gatherer, store *planstore.Store, recorder events.EventRecorder, settings Settings) *Reconciler {
+	if settings.Now == nil {
+		settings.Now = time.Now
+	}
 	return &Reconciler{
 		client: c, uncached: uncached, agents: agents, sources: sources, inputs: in, store: store, recorder: recorder, settings: settings,
-		now: time.Now, wakeups: make(chan event.GenericEvent, 1024),
+		now: settings.Now, wakeups: make(chan event.GenericEvent, 1024),
 	}
 }
 

@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/plangate/plangate/api/v1alpha1"
+	"github.com/plangate/plangate/pkg/conditions"
 	"github.com/plangate/plangate/pkg/outcome"
 	"github.com/plangate/plangate/pkg/planstate"
+	"github.com/plangate/plangate/plans"
 )
 
 // decide finds out whether a preview is due, and why.
@@ -81,7 +83,7 @@ func whatMoved(s *scope, last *v1alpha1.PreviewStatus) *v1alpha1.PlanTrigger {
 	}
 	if last.ConfigDigest != s.configDigest {
 		trigger.Type = v1alpha1.TriggerConfigChanged
-		words = append(words, "configuration, environment or options changed")
+		words = append(words, "configuration, environment or options changed"+entriesMoved(s))
 	}
 	if last.Revision != s.revision.Commit {
 		trigger.Type = v1alpha1.TriggerSourceChanged
@@ -90,8 +92,19 @@ func whatMoved(s *scope, last *v1alpha1.PreviewStatus) *v1alpha1.PlanTrigger {
 	if len(words) == 0 {
 		words = append(words, fmt.Sprintf("the annotation %s asked for it", v1alpha1.AnnotationRequestPlan))
 	}
-	trigger.Message = strings.Join(words, "; ")
+	trigger.Message = conditions.Shorten(strings.Join(words, "; "), 1024)
 	return trigger
+}
+
+// entriesMoved names the entries that differ from those of the last plan, when that is what was last previewed.
+func entriesMoved(s *scope) string {
+	if s.plan == nil || s.plan.Spec.Binding.ConfigDigest != s.stack.Status.LastPreview.ConfigDigest {
+		return ""
+	}
+	if words := plans.ConfigChanges(s.plan.Spec.Binding.ConfigEntries, s.configEntries, ""); words != "" {
+		return ": " + words
+	}
+	return ""
 }
 
 // atMostPoll shortens a pause so that a new commit, which may be the cure, is seen as soon as always.

@@ -205,3 +205,24 @@ func TestDecide(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatMovedInTheConfigurationIsNamed(t *testing.T) {
+	entry := func(digest string) []v1alpha1.ConfigEntry {
+		return []v1alpha1.ConfigEntry{{Name: "spec.secretsRef[pw] (Secret db/password)", Digest: digest}, {Name: "spec.config[size]", Digest: "1"}}
+	}
+	s := facts(last(v1alpha1.PreviewChanges, moved(func(p *v1alpha1.PreviewStatus) { p.ConfigDigest = builder.Digest("before") })),
+		plan(func(b *builder.UpdatePlanBuilder) {
+			b.Spec(func(spec *v1alpha1.UpdatePlanSpec) {
+				spec.Binding.ConfigDigest, spec.Binding.ConfigEntries = builder.Digest("before"), entry("1")
+			})
+		}))
+	s.configEntries = entry("2")
+	want := "configuration, environment or options changed: changed spec.secretsRef[pw] (Secret db/password)"
+	if got := why(s); got == nil || got.Message != want {
+		t.Errorf("why() = %+v, want %q", got, want)
+	}
+	s.plan.Spec.Binding.ConfigDigest = builder.Digest("another preview's")
+	if got := why(s); got == nil || got.Message != "configuration, environment or options changed" {
+		t.Errorf("why() of another plan = %+v", got)
+	}
+}

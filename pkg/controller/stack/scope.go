@@ -43,7 +43,9 @@ type scope struct {
 
 	revision     source.Revision
 	configDigest string
-	inputsDigest string
+	// configEntries name what moved in configDigest.
+	configEntries []v1alpha1.ConfigEntry
+	inputsDigest  string
 	// inputs are read only when an operation is to be started.
 	inputs *inputs.Inputs
 	// trigger is why a preview is due; nil: none is.

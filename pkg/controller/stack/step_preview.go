@@ -84,9 +84,16 @@ func (r *Reconciler) intend(ctx context.Context, s *scope) outcome.Outcome {
 		return r.notReady(ws)
 	}
 	s.ws = ws
+	image, err := workspaces.Image(ctx, r.uncached, s.stack.Namespace, *ws.Status.Pod)
+	switch {
+	case err != nil:
+		return outcome.Retry(v1alpha1.ReasonReconcileError, err)
+	case image == "":
+		return outcome.Wait(v1alpha1.ReasonWorkspaceStarting, fmt.Sprintf("it is not known which image pod %q runs", ws.Status.Pod.Name), agentPause)
+	}
 	s.stack.Status.Operation = &v1alpha1.PreviewOperation{
 		ID: string(uuid.NewUUID()), InputsDigest: s.inputsDigest, ConfigDigest: s.configDigest, Generation: s.stack.Generation,
-		ResourceVersion: s.before.ResourceVersion, Revision: s.revision.Commit, Trigger: *s.trigger, Pod: *ws.Status.Pod, StartedAt: metav1.NewTime(s.now),
+		ResourceVersion: s.before.ResourceVersion, Revision: s.revision.Commit, Trigger: *s.trigger, WorkspaceImage: image, Pod: *ws.Status.Pod, StartedAt: metav1.NewTime(s.now),
 	}
 	waiting := outcome.Wait(v1alpha1.ReasonPreviewing, s.trigger.Message, 0)
 	if err := r.writeStatus(ctx, s, outcome.Stopped{Step: stepPreview, Outcome: waiting}); err != nil {

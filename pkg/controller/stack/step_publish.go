@@ -18,6 +18,7 @@ import (
 	"github.com/plangate/plangate/pkg/outcome"
 	"github.com/plangate/plangate/pkg/planstate"
 	"github.com/plangate/plangate/pkg/planstore"
+	"github.com/plangate/plangate/pkg/workspaces"
 	"github.com/plangate/plangate/plans"
 	"github.com/plangate/plangate/plans/pulumiplan"
 	"github.com/plangate/plangate/workspace"
@@ -42,6 +43,9 @@ func (r *Reconciler) publish(ctx context.Context, s *scope) outcome.Outcome {
 	if in.ConfigDigest != s.stack.Status.Operation.ConfigDigest {
 		// A secret was changed since: the old value, which the preview may show, is no longer known and cannot be masked.
 		return r.abandon(s)
+	}
+	if o := r.sameImage(ctx, s); o.Kind != outcome.KindDone {
+		return o
 	}
 	if err := r.inputs.KeepSalt(ctx, s.stack, s.result.Salt); err != nil {
 		return outcome.Retry(v1alpha1.ReasonPublishFailed, err)
@@ -70,6 +74,21 @@ func (r *Reconciler) publish(ctx context.Context, s *scope) outcome.Outcome {
 	r.record(s, v1alpha1.PreviewChanges, published.Name, fmt.Sprintf("UpdatePlan %q: %s", published.Name, published.Spec.Summary.Brief))
 	log.FromContext(ctx).Info("Published a plan", "UpdatePlan", published.Name, "planDigest", published.Spec.Digest, "changes", published.Spec.Summary.Brief)
 	return outcome.Done()
+}
+
+// sameImage makes sure that the pod still runs the image that the preview was meant for: a container that is restarted may
+// come back with another one, in the same pod.
+func (r *Reconciler) sameImage(ctx context.Context, s *scope) outcome.Outcome {
+	op := s.stack.Status.Operation
+	image, err := workspaces.Image(ctx, r.uncached, s.stack.Namespace, op.Pod)
+	switch {
+	case err != nil:
+		return outcome.Retry(v1alpha1.ReasonPublishFailed, err)
+	case image == "" || image != op.WorkspaceImage:
+		return r.interrupted(s, fmt.Errorf("pod %q ran image %q when the preview began, and runs %q now", op.Pod.Name, op.WorkspaceImage, image))
+	default:
+		return outcome.Done()
+	}
 }
 
 // previewFailed records a preview that did not succeed; it is tried again after a while.
@@ -132,8 +151,8 @@ func (r *Reconciler) own(ctx context.Context, up *v1alpha1.UpdatePlan) error {
 func (r *Reconciler) spec(s *scope, plan plans.Plan, artifact v1alpha1.Artifact, changesConfigMap string, sequence int64) (v1alpha1.UpdatePlanSpec, error) {
 	op := s.stack.Status.Operation
 	binding, err := plans.NewBinding(plans.BindingInput{
-		Repository: s.stack.Spec.ProjectRepo, Directory: s.stack.Spec.RepoDir, ConfigDigest: op.ConfigDigest,
-		Refresh: s.stack.Spec.Refresh, Facts: plans.Facts(*s.result.Facts),
+		Repository: s.stack.Spec.ProjectRepo, Directory: s.stack.Spec.RepoDir, ConfigDigest: op.ConfigDigest, ConfigEntries: s.inputs.ConfigEntries,
+		Refresh: s.stack.Spec.Refresh, WorkspaceImage: op.WorkspaceImage, Facts: coreFacts(s.result.Facts),
 	})
 	if err != nil {
 		return v1alpha1.UpdatePlanSpec{}, err
@@ -144,6 +163,15 @@ func (r *Reconciler) spec(s *scope, plan plans.Plan, artifact v1alpha1.Artifact,
 		Sequence: sequence, Trigger: op.Trigger, Binding: binding, Artifact: artifact,
 		NotAfter: op.StartedAt.Add(r.settings.PlanTimeToLive), Plan: plan, ChangesConfigMap: changesConfigMap,
 	})
+}
+
+// coreFacts are what the agent found, as the core takes it.
+func coreFacts(found *workspace.Facts) plans.Facts {
+	f := plans.Facts{Commit: found.Commit, Tree: found.Tree, StateDigest: found.StateDigest, PulumiVersion: found.PulumiVersion}
+	for _, p := range found.Plugins {
+		f.Plugins = append(f.Plugins, v1alpha1.Plugin(p))
+	}
+	return f
 }
 
 // sequence finds the next plan's number, and what says that this very operation has made it already, if a crash came between.

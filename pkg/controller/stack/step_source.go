@@ -65,7 +65,7 @@ func (r *Reconciler) resolveSource(ctx context.Context, s *scope) outcome.Outcom
 
 // resolveInputs resolves configuration and environment to a digest.
 func (r *Reconciler) resolveInputs(ctx context.Context, s *scope) outcome.Outcome {
-	digest, err := r.inputs.Digest(ctx, s.stack)
+	digest, entries, err := r.inputs.Digest(ctx, s.stack)
 	switch {
 	case inputs.IsInvalid(err):
 		return outcome.Stall(v1alpha1.ReasonSpecInvalid, err)
@@ -74,7 +74,7 @@ func (r *Reconciler) resolveInputs(ctx context.Context, s *scope) outcome.Outcom
 	case err != nil:
 		return outcome.Retry(v1alpha1.ReasonReconcileError, err)
 	}
-	s.configDigest = digest
+	s.configDigest, s.configEntries = digest, entries
 	s.stack.Status.ConfigDigest = digest
 	request := s.stack.Annotations[v1alpha1.AnnotationRequestPlan]
 	s.inputsDigest = plans.InputsDigest(s.stack.Generation, s.revision.Commit, digest, request)

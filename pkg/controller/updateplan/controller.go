@@ -56,6 +56,8 @@ type Sources interface {
 type Settings struct {
 	// Cluster is the id of the cluster: the UID of the namespace kube-system.
 	Cluster string
+	// Now is the clock. Nil: time.Now.
+	Now func() time.Time
 }
 
 // Reconciler reconciles UpdatePlans.
@@ -74,9 +76,12 @@ type Reconciler struct {
 
 // New returns a Reconciler.
 func New(c client.Client, uncached client.Reader, agents Agents, sources Sources, in *inputs.Gatherer, store *planstore.Store, recorder events.EventRecorder, settings Settings) *Reconciler {
+	if settings.Now == nil {
+		settings.Now = time.Now
+	}
 	return &Reconciler{
 		client: c, uncached: uncached, agents: agents, sources: sources, inputs: in, store: store, recorder: recorder, settings: settings,
-		now: time.Now, wakeups: make(chan event.GenericEvent, 1024),
+		now: settings.Now, wakeups: make(chan event.GenericEvent, 1024),
 	}
 }
 

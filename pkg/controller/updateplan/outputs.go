@@ -55,17 +55,15 @@ func (r *Reconciler) keepOutputs(ctx context.Context, s *scope) (shown map[strin
 	return shown, "", err
 }
 
-// knownSecrets returns a func that masks the secret values that the Stack refers to; nil when they cannot be read.
+// knownSecrets returns a func that masks the secret values that the plan was applied with; nil when they are not known: they
+// cannot be read, or something was changed since, so that the old values, which an output may show, cannot be masked.
 func (r *Reconciler) knownSecrets(ctx context.Context, s *scope) func(string) string {
 	stack := &v1alpha1.Stack{}
 	if err := r.uncached.Get(ctx, client.ObjectKey{Namespace: s.plan.Namespace, Name: s.plan.Spec.StackRef.Name}, stack); err != nil {
 		return nil
 	}
-	if len(stack.Spec.SecretsRef) == 0 && len(stack.Spec.EnvRefs) == 0 {
-		return redact.Masker(nil)
-	}
 	in, err := r.inputs.Gather(ctx, stack)
-	if err != nil {
+	if err != nil || in.ConfigDigest != s.plan.Spec.Binding.ConfigDigest {
 		return nil
 	}
 	return redact.Masker(in.SecretValues())

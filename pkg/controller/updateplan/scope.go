@@ -34,6 +34,8 @@ type scope struct {
 
 	// obsolete says why the plan can no longer be applied; nil: it can.
 	obsolete *ending
+	// mismatches are the bound facts that were found moved from outside the pod.
+	mismatches []v1alpha1.Mismatch
 	// verdict is what was decided about the approval in this loop.
 	verdict approval.Verdict
 	// stack is the Stack, read past the cache; set by the checks before an apply.

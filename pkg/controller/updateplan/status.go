@@ -25,6 +25,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *scope, stopped outcome.
 	if err := apply.Status(ctx, r.client, s.before, s.plan, fieldOwner); err != nil {
 		return err
 	}
+	countMismatches(s)
 	for _, d := range s.verdict.Decisions {
 		if d.Verdict == v1alpha1.DecisionRefused {
 			events.Emit(r.recorder, s.plan, "Warning", "ApprovalRefused", "Verify", d.Reason)

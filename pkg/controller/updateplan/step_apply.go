@@ -140,7 +140,7 @@ func (r *Reconciler) start(ctx context.Context, s *scope) outcome.Outcome {
 	order := &workspace.Operation{
 		ID: op.ID, Type: workspace.Apply, PodUID: op.Pod.UID,
 		Source: workspace.Source{URL: bound.Repository, Commit: bound.Revision, Ref: s.ref, Dir: bound.Directory},
-		Expect: &workspace.Facts{Commit: bound.Revision, Tree: bound.Tree, StateDigest: bound.StateDigest, PulumiVersion: bound.PulumiVersion},
+		Expect: expected(bound),
 		Plan:   planFile, PlanDigest: s.plan.Spec.Artifact.Digest,
 	}
 	s.inputs.Operation(s.stack, order)
@@ -229,7 +229,7 @@ func (r *Reconciler) lookForPod(ctx context.Context, s *scope) outcome.Outcome {
 func (r *Reconciler) neverStarted(s *scope, reason, message string) outcome.Outcome {
 	now := metav1.NewTime(s.now)
 	op := s.plan.Status.Operation
-	op.Result, op.EndedAt = reason, &now
+	op.Result, op.EndedAt, op.Mismatches = reason, &now, s.mismatches
 	op.Message = conditions.Shorten("nothing was changed: "+strings.TrimPrefix(message, "nothing was changed: "), maxMessage)
 	return outcome.Done()
 }

@@ -59,7 +59,7 @@ func finish(s *scope) {
 	}
 	for _, m := range res.Mismatches[:min(20, len(res.Mismatches))] {
 		op.Mismatches = append(op.Mismatches, v1alpha1.Mismatch{
-			Field: m.Field, Was: conditions.Shorten(m.Was, 512), Is: conditions.Shorten(m.Is, 512), Detail: conditions.Shorten(m.Detail, 1024),
+			Field: boundName(m.Field), Was: conditions.Shorten(m.Was, 512), Is: conditions.Shorten(m.Is, 512), Detail: conditions.Shorten(m.Detail, 1024),
 		})
 	}
 	if res.Outcome == workspace.Stale {
@@ -67,6 +67,14 @@ func finish(s *scope) {
 	}
 	op.Message = conditions.Shorten(op.Message, maxMessage)
 	op.Permalink, op.LogTail = conditions.Shorten(res.Permalink, 2048), conditions.Shorten(res.LogTail, 8192)
+}
+
+// boundName is the binding's name for what the agent compared.
+func boundName(field string) string {
+	if field == "commit" {
+		return "revision"
+	}
+	return conditions.Shorten(field, 128)
 }
 
 // progress copies how far the operation is.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/plangate/plangate/api/v1alpha1"
 	"github.com/plangate/plangate/pkg/outcome"
+	"github.com/plangate/plangate/plans"
 )
 
 // supersede ends a plan whose Stack has moved on, or whose time is over. One that is being applied is let end.
@@ -28,6 +29,7 @@ func (r *Reconciler) supersede(ctx context.Context, s *scope) outcome.Outcome {
 	}
 	s.obsolete = moved(s.plan, stack)
 	if s.obsolete != nil {
+		r.nameConfig(ctx, s, stack)
 		return outcome.Done()
 	}
 	newer, err := r.newer(ctx, s)
@@ -50,7 +52,7 @@ func moved(plan *v1alpha1.UpdatePlan, stack *v1alpha1.Stack) *ending {
 	case stack == nil:
 		return &ending{v1alpha1.ReasonStackGone, fmt.Sprintf("Stack %q was deleted", ref.Name)}
 	case string(stack.UID) != ref.UID:
-		return &ending{v1alpha1.ReasonStackGone, fmt.Sprintf("Stack %q was deleted and made anew", ref.Name)}
+		return &ending{v1alpha1.ReasonStackGone, fmt.Sprintf("Stack %q was deleted and made anew: uid was %s, is %s", ref.Name, ref.UID, stack.UID)}
 	case !stack.DeletionTimestamp.IsZero():
 		return &ending{v1alpha1.ReasonStackGone, fmt.Sprintf("Stack %q is being deleted", ref.Name)}
 	case stack.Generation != ref.Generation:
@@ -61,11 +63,28 @@ func moved(plan *v1alpha1.UpdatePlan, stack *v1alpha1.Stack) *ending {
 	case stack.Status.ObservedRevision != "" && stack.Status.ObservedRevision != bound.Revision:
 		return &ending{v1alpha1.ReasonSuperseded, fmt.Sprintf("there is a newer commit: was %.12s, is %.12s", bound.Revision, stack.Status.ObservedRevision)}
 	case stack.Status.ConfigDigest != "" && stack.Status.ConfigDigest != bound.ConfigDigest:
-		return &ending{v1alpha1.ReasonSuperseded, "a Secret that the Stack refers to was changed"}
+		return &ending{v1alpha1.ReasonSuperseded, configMoved}
 	case previewedSince(plan, stack):
 		return &ending{v1alpha1.ReasonSuperseded, fmt.Sprintf("the Stack was previewed again: %s", stack.Status.LastPreview.Message)}
 	default:
 		return nil
+	}
+}
+
+// configMoved is what is said when the spec is the same and the configuration is not.
+const configMoved = "a Secret that the Stack refers to was changed"
+
+// nameConfig says which Secret and key it is that was changed, when that can be told.
+func (r *Reconciler) nameConfig(ctx context.Context, s *scope, stack *v1alpha1.Stack) {
+	if s.obsolete.message != configMoved {
+		return
+	}
+	in, err := r.inputs.Gather(ctx, stack)
+	if err != nil {
+		return
+	}
+	if words := plans.ConfigChanges(s.plan.Spec.Binding.ConfigEntries, in.ConfigEntries, ""); words != "" {
+		s.obsolete.message += ": " + words
 	}
 }
 

@@ -37,7 +37,12 @@ func (r *Reconciler) verify(ctx context.Context, s *scope) outcome.Outcome {
 	}
 }
 
-// untilExpiry is how long the plan may still wait.
+// untilExpiry is when to look at the plan again, so that it does not seem to wait when its time is over. Timers are moved by up
+// to a tenth: one that is long is set short of the end, and set again then.
 func (s *scope) untilExpiry() time.Duration {
-	return max(s.plan.Spec.NotAfter.Sub(s.now), time.Second) * 11 / 10
+	left := max(s.plan.Spec.NotAfter.Sub(s.now), time.Second)
+	if left > 10*time.Second {
+		return left * 10 / 11
+	}
+	return left * 11 / 10
 }

@@ -19,13 +19,14 @@ import (
 
 	"github.com/plangate/plangate/api/v1alpha1"
 	"github.com/plangate/plangate/pkg/operations"
+	"github.com/plangate/plangate/pkg/workspaces"
 )
 
 const (
 	// annotationTemplate on the pod holds the digest of what it was made from.
 	annotationTemplate = "plangate.dev/template-digest"
 	// containerName is the container that runs Pulumi.
-	containerName = "pulumi"
+	containerName = workspaces.PodContainer
 
 	// userID is that of the user "pulumi" in Pulumi's own non-root images.
 	userID = 1000

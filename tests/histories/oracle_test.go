@@ -1,0 +1,207 @@
+// Copyright The Plangate Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package histories
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plangate/plangate/api/v1alpha1"
+	"github.com/plangate/plangate/pkg/planstate"
+	"github.com/plangate/plangate/workspace"
+)
+
+// broken is a promise that was not kept.
+type broken struct{ what string }
+
+// oracle knows, from what was written and done alone and not from what the operator says, what may happen.
+type oracle struct {
+	// approved are the digests that somebody approved, by the UID of the plan.
+	approved map[types.UID]map[string]bool
+	// intents are what may be applied, by operation.
+	intents map[string]*v1alpha1.UpdatePlan
+	// spent are the digests that were applied, or tried, with the operation.
+	spent map[string]string
+	// kept are plans that people keep a copy of.
+	kept    []*v1alpha1.UpdatePlan
+	applies int
+	plansN  int
+	ends    map[string]int
+}
+
+func newOracle() oracle {
+	return oracle{approved: map[types.UID]map[string]bool{}, intents: map[string]*v1alpha1.UpdatePlan{}, spent: map[string]string{}, ends: map[string]int{}}
+}
+
+func (w *world) fail(format string, args ...any) { panic(broken{fmt.Sprintf(format, args...)}) }
+
+// finished is what the operator means by it.
+func finished(plan *v1alpha1.UpdatePlan) bool {
+	return planstate.Ended(plan) && meta.IsStatusConditionTrue(plan.Status.Conditions, v1alpha1.ConditionRecorded)
+}
+
+// watchWrite looks at every write to the API server.
+func (w *world) watchWrite(c change) {
+	if c.now == nil || c.key.kind == "Pod" {
+		return
+	}
+	now, ok := c.now.(*v1alpha1.UpdatePlan)
+	if !ok {
+		return
+	}
+	before, _ := c.before.(*v1alpha1.UpdatePlan)
+	if before == nil {
+		w.plansN++
+		before = &v1alpha1.UpdatePlan{}
+	}
+	w.noteApproval(now)
+	if before.Status.Operation == nil && now.Status.Operation != nil {
+		w.intended(before, now)
+	}
+	if before.Status.Operation != nil && (now.Status.Operation == nil || now.Status.Operation.ID != before.Status.Operation.ID) {
+		w.fail("the operation of %s was replaced", now.Name)
+	}
+	if !finished(before) && finished(now) {
+		reason, _ := planstate.Reason(now)
+		w.ends[reason]++
+	}
+	if planstate.Ended(before) && (!planstate.Ended(now) || planstate.Of(before) != planstate.Of(now)) {
+		w.fail("%s had ended as %d, and is %d", now.Name, planstate.Of(before), planstate.Of(now))
+	}
+}
+
+// checkOwn looks at what the operator writes.
+func (w *world) checkOwn(o any) {
+	if _, secret := o.(*corev1.Secret); !secret {
+		w.checkSecrets(fmt.Sprintf("%T", o), encode(o))
+	}
+}
+
+func (w *world) checkSecrets(where string, what []byte) {
+	if bytes.Contains(what, []byte(canary)) {
+		w.fail("a secret is in %s: %s", where, what)
+	}
+}
+
+// noteApproval reads an approval as a person would: the whole digest, and nothing or a reason behind it.
+func (w *world) noteApproval(plan *v1alpha1.UpdatePlan) {
+	digest, rest, _ := strings.Cut(plan.Annotations[v1alpha1.AnnotationApprove], " ")
+	if digest == "" || digest != plan.Spec.Digest || strings.HasSuffix(plan.Annotations[v1alpha1.AnnotationApprove], " ") && rest == "" {
+		return
+	}
+	if w.approved[plan.UID] == nil {
+		w.approved[plan.UID] = map[string]bool{}
+	}
+	w.approved[plan.UID][digest] = true
+}
+
+// intended looks at the moment in which a plan is taken for applying.
+func (w *world) intended(before, now *v1alpha1.UpdatePlan) {
+	digest := now.Spec.Digest
+	switch {
+	case !w.approved[now.UID][digest]:
+		w.fail("%s is applied and nobody approved %s", now.Name, digest)
+	case strings.HasPrefix(now.Annotations[v1alpha1.AnnotationReject], digest):
+		w.fail("%s is applied and was rejected", now.Name)
+	case !w.clock.Add(-time.Second).Before(now.Spec.NotAfter.Time):
+		w.fail("%s is applied at %s and expired at %s", now.Name, w.clock, now.Spec.NotAfter)
+	case w.spent[digest] != "":
+		w.fail("%s is applied again: %s was spent by %s", now.Name, digest, w.spent[digest])
+	case planstate.Ended(before), !now.DeletionTimestamp.IsZero():
+		w.fail("%s is applied and has ended", now.Name)
+	}
+	w.intents[now.Status.Operation.ID] = clone(now)
+}
+
+// mutates looks at the moment in which an agent begins to change the real world.
+func (w *world) mutates(r *record) {
+	plan := w.intents[r.op.ID]
+	if plan == nil {
+		w.fail("operation %s changes the world and no plan says so", r.op.ID)
+	}
+	digest, bound := plan.Spec.Digest, plan.Spec.Binding
+	if by := w.spent[digest]; by != "" {
+		w.fail("%s is applied twice: by %s and %s", plan.Name, by, r.op.ID)
+	}
+	w.spent[digest] = r.op.ID
+	w.applies++
+	if r.op.PlanDigest != plan.Spec.Artifact.Digest {
+		w.fail("%s is applied with the plan file of another", plan.Name)
+	}
+	if w.depth == 0 && w.clock.After(plan.Spec.NotAfter.Add(time.Second)) {
+		w.fail("%s is started at %s and expired at %s", plan.Name, w.clock, plan.Spec.NotAfter)
+	}
+	preview := w.ops[plan.Labels[v1alpha1.LabelOperation]]
+	if preview == nil {
+		w.fail("%s came of no preview", plan.Name)
+	}
+	if was, is := inputsOf(&preview.op), inputsOf(&r.op); was != is {
+		w.fail("%s was previewed with %s and is applied with %s", plan.Name, was, is)
+	}
+	if bound.StateDigest != w.stateDigest() || bound.Revision != r.op.Source.Commit {
+		w.fail("%s is applied to another world than it was made for", plan.Name)
+	}
+}
+
+// inputsOf is all that decides what an operation does.
+func inputsOf(op *workspace.Operation) string {
+	return text([]any{op.Stack, op.Backend, op.Source.URL, op.Source.Commit, op.Source.Dir, op.Config, op.SecretConfig, op.Env, op.Options})
+}
+
+// checkSettled looks at a world in which nobody does anything any more: no plan may wait that could never be applied. What
+// can be seen without an operation must be seen at once; state, plugins and image when the plan's time is over.
+func (w *world) checkSettled(whole bool) {
+	o := w.stack()
+	if o == nil {
+		return
+	}
+	ready := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionReady)
+	if ready == nil || ready.ObservedGeneration != o.Generation {
+		w.fail("the Stack's status is of another spec: %s", text(ready))
+	}
+	if o.Status.Operation != nil || w.pod != nil && w.pod.current != nil {
+		w.fail("an operation runs for ever: %s", text(o.Status.Operation))
+	}
+	open := 0
+	for _, p := range w.plans() {
+		if !finished(p) {
+			open++
+			w.checkWaiting(o, p, whole)
+		}
+	}
+	last := o.Status.LastPreview
+	switch {
+	case open > 1:
+		w.fail("%d plans wait at once", open)
+	case last == nil || last.Revision != w.head || last.Generation != o.Generation || last.ConfigDigest != o.Status.ConfigDigest:
+		w.fail("what is wanted now was never previewed: %s; status %s", text(last), text(ready))
+	case ready.Reason == v1alpha1.ReasonInSync && open > 0:
+		w.fail("the Stack is in sync and a plan waits")
+	case ready.Reason != v1alpha1.ReasonInSync && ready.Reason != v1alpha1.ReasonRejected && open == 0:
+		w.fail("no plan waits and the Stack is %s: %s", ready.Reason, ready.Message)
+	}
+}
+
+// checkWaiting compares the plan that waits with the world.
+func (w *world) checkWaiting(o *v1alpha1.Stack, p *v1alpha1.UpdatePlan, whole bool) {
+	b := p.Spec.Binding
+	ref := p.Spec.StackRef
+	if planstate.Of(p) != planstate.Waiting || b.Revision != w.head || ref.Generation != o.Generation || ref.UID != string(o.UID) || b.ConfigDigest != o.Status.ConfigDigest {
+		w.fail("%s waits and its world has moved: %s; status %s", p.Name, text(b), text(p.Status))
+	}
+	if o.Status.CurrentPlan == nil || o.Status.CurrentPlan.Name != p.Name {
+		w.fail("%s waits and the Stack does not know it: %s", p.Name, text(o.Status.CurrentPlan))
+	}
+	facts := w.facts(w.head)
+	same := b.StateDigest == facts.StateDigest && b.Tree == facts.Tree && len(b.Plugins) == 1 && b.Plugins[0] == v1alpha1.Plugin(facts.Plugins[0])
+	if whole && (!same || b.WorkspaceImage != w.imageID()) {
+		w.fail("%s waits for ever and its world has moved: %s", p.Name, text(b))
+	}
+}
