@@ -18,7 +18,7 @@ import (
 // The chain of records has two writers, and one lock: this Stack's status. It names the head of the chain and the one plan
 // that may follow it. That plan's own controller writes the record; then, and only then, the status names it as the head and
 // another plan as the next. A loop that worked from an old cache fails to write the status; a plan that it names although it
-// has its record already refuses the turn. docs/design/0003-record-chain.md has the cases.
+// has its record already refuses the turn. docs/design/0005-record-chain.md has the cases.
 
 // lookAtPlans reads the plans of the Stack from the cache, and whether the plan whose record comes next is still there.
 func (r *Reconciler) lookAtPlans(ctx context.Context, s *scope) error {

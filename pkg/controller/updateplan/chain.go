@@ -28,7 +28,7 @@ const (
 
 // takePlace gives the plan, whose end is written down, its place in the Stack's chain of records. Only the plan that the
 // Stack's status names may follow the head, and the status names another one only when this one has its record: so however
-// many plans end at a time, and whoever dies in between, the chain never forks (docs/design/0003-record-chain.md).
+// many plans end at a time, and whoever dies in between, the chain never forks (docs/design/0005-record-chain.md).
 func (r *Reconciler) takePlace(ctx context.Context, s *scope) outcome.Outcome {
 	if s.plan.Status.Record != nil {
 		s.recorded = true
