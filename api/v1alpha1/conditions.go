@@ -40,8 +40,8 @@ const (
 	// ConditionObsolete is True when the plan can no longer be applied because the world it was made for has moved or its
 	// time is over; False otherwise.
 	ConditionObsolete = "Obsolete"
-	// ConditionRecorded is True when the end of the plan was written to the log and, after an apply, the stack's outputs to
-	// their Secret; Unknown before.
+	// ConditionRecorded is True when the end of the plan has its place in the Stack's chain of records and went out to the
+	// audit log, and, after an apply, the stack's outputs to their Secret; Unknown before.
 	ConditionRecorded = "Recorded"
 )
 
@@ -98,6 +98,8 @@ const (
 	ReasonExpired = "Expired"
 	// ReasonStackGone: the Stack was deleted.
 	ReasonStackGone = "StackGone"
+	// ReasonDeleted: somebody deleted the plan before it was applied.
+	ReasonDeleted = "Deleted"
 	// ReasonArtifactInvalid: the stored plan file is missing or is not the one that was approved.
 	ReasonArtifactInvalid = "ArtifactInvalid"
 

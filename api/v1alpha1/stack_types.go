@@ -112,6 +112,10 @@ type StackSpec struct {
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 
+	// plan says how long plans of the Stack may wait, and how many ended ones are kept. Absent: the defaults of its members.
+	// +optional
+	Plan *PlanSettings `json:"plan,omitempty"`
+
 	// serviceAccountName is the ServiceAccount of the workspace pod, whose rights the program has. Absent: "default".
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
@@ -124,6 +128,22 @@ type StackSpec struct {
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:pruning:PreserveUnknownFields
 	WorkspaceTemplate *runtime.RawExtension `json:"workspaceTemplate,omitempty"`
+}
+
+// PlanSettings are what a Stack asks of its plans.
+type PlanSettings struct {
+	// timeToLive is how long a plan may wait for its approval and apply, from when its preview was asked for, for example
+	// "8h"; it then ends as Expired and a new one is made. A change of it counts for the plans that are made after it.
+	// Absent: the operator's --plan-ttl, 24 h unless it was told another.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="timeToLive must be more than nothing"
+	TimeToLive *metav1.Duration `json:"timeToLive,omitempty"`
+	// historyLimit is how many ended plans are kept; of more the oldest are deleted. The plan that waits or is being applied,
+	// the one that was last applied whole, and the last in the chain of records always stay. At most 100. Absent: 20.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	HistoryLimit *int32 `json:"historyLimit,omitempty"`
 }
 
 // ResourceRefType tells where a value comes from.
@@ -213,6 +233,15 @@ type StackStatus struct {
 	// +optional
 	LastAppliedPlan *PlanReference `json:"lastAppliedPlan,omitempty"`
 
+	// recordHead is the last record in the Stack's chain of records, to which every plan that ends adds one. Absent: no plan
+	// was recorded yet.
+	// +optional
+	RecordHead *RecordHead `json:"recordHead,omitempty"`
+
+	// recordNext is the plan whose record comes next: no other may follow recordHead. Absent: no ended plan waits for it.
+	// +optional
+	RecordNext *RecordTurn `json:"recordNext,omitempty"`
+
 	// lastPreview is the last preview that ended. Absent: none yet.
 	// +optional
 	LastPreview *PreviewStatus `json:"lastPreview,omitempty"`
@@ -256,6 +285,34 @@ type PlanReference struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Revision string `json:"revision,omitempty"`
+}
+
+// RecordHead is the last record of a Stack's chain.
+type RecordHead struct {
+	// plan is the name of the UpdatePlan that carries it.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Plan string `json:"plan"`
+	// digest is the record's digest.
+	// +required
+	// +kubebuilder:validation:MaxLength=71
+	Digest string `json:"digest"`
+	// index is the record's number in the chain, from 1.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	Index int64 `json:"index"`
+}
+
+// RecordTurn names the one plan that may add a record to the chain.
+type RecordTurn struct {
+	// plan is the UpdatePlan's name.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Plan string `json:"plan"`
+	// uid is the UpdatePlan's UID.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	UID string `json:"uid"`
 }
 
 // PreviewResult tells how a preview ended.

@@ -350,6 +350,8 @@ type PropertyChange struct {
 }
 
 // UpdatePlanStatus is what became of a plan.
+//
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.record) || (has(self.record) && self.record == oldSelf.record)",message="a record never changes"
 type UpdatePlanStatus struct {
 	// conditions are Approved, Applied, Obsolete, Recorded and Ready; Reconciling only while it is True.
 	// +optional
@@ -387,6 +389,27 @@ type UpdatePlanStatus struct {
 	// operation is the attempt to apply the plan. There is at most one. Absent: it was not started.
 	// +optional
 	Operation *ApplyOperation `json:"operation,omitempty"`
+	// record is the plan's place in its Stack's chain of records. It never changes. Absent: the plan has not ended, or its
+	// end is not recorded yet.
+	// +optional
+	Record *PlanRecord `json:"record,omitempty"`
+}
+
+// PlanRecord ties the end of a plan to the end of the plan of the same Stack that was recorded before it.
+type PlanRecord struct {
+	// index is the record's number in the Stack's chain, from 1, in the order in which ends were recorded.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	Index int64 `json:"index"`
+	// previous is the digest of the record before it. Absent: this is the first.
+	// +optional
+	// +kubebuilder:validation:MaxLength=71
+	Previous string `json:"previous,omitempty"`
+	// digest is "sha256:" and the SHA-256 of all that the record says, in lower-case hex: what the plan was, how it ended,
+	// when and why, who decided, what was done, index and previous. It is in the audit log too.
+	// +required
+	// +kubebuilder:validation:Pattern=`^sha256:[0-9a-f]{64}$`
+	Digest string `json:"digest"`
 }
 
 // DecisionVerdict is what somebody said of a plan, and whether it counts.

@@ -24,6 +24,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/plangate/plangate/api/v1alpha1"
+	"github.com/plangate/plangate/pkg/audit"
 	"github.com/plangate/plangate/pkg/controller/stack"
 	"github.com/plangate/plangate/pkg/controller/updateplan"
 	"github.com/plangate/plangate/pkg/controller/workspace"
@@ -133,7 +134,12 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o options.Options) er
 		Cluster: cluster, PollInterval: o.SourcePollInterval, PlanTimeToLive: o.PlanTimeToLive,
 		RetryInterval: o.RetryInterval, RetryMaxInterval: o.RetryMaxInterval,
 	})
-	plans := updateplan.New(c, uncached, agents, sources, in, store, mgr.GetEventRecorder("plangate-updateplan"), updateplan.Settings{Cluster: cluster})
+	log, err := audit.Open(o.AuditLog, cluster)
+	if err != nil {
+		return err
+	}
+	settings := updateplan.Settings{Cluster: cluster, Audit: log}
+	plans := updateplan.New(c, uncached, agents, sources, in, store, mgr.GetEventRecorder("plangate-updateplan"), settings)
 	if err := workspaces.Setup(mgr, o.Concurrency); err != nil {
 		return err
 	}

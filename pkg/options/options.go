@@ -38,6 +38,8 @@ type Options struct {
 	ProbeAddress string
 	// LeaderElection lets several replicas run, one of which works.
 	LeaderElection bool
+	// AuditLog is where the ends of plans are written to: "-" for standard output, or the path of a file.
+	AuditLog string
 	// LogLevel is the verbosity: 0 state changes, 1 decisions, 4 detail.
 	LogLevel int
 }
@@ -49,7 +51,7 @@ func (o *Options) Bind(f *flag.FlagSet) {
 	f.StringVar(&o.WorkspaceImage, "workspace-image", "docker.io/pulumi/pulumi:3.276.0-nonroot", "image of workspace pods that name none")
 	f.DurationVar(&o.WorkspaceIdleTimeout, "workspace-idle-timeout", 15*time.Minute, "how long a workspace pod is kept after it was last needed; 0 keeps it for ever")
 	f.DurationVar(&o.SourcePollInterval, "source-poll-interval", time.Minute, "how often a repository is asked for new commits")
-	f.DurationVar(&o.PlanTimeToLive, "plan-ttl", 24*time.Hour, "how long a plan may wait for its approval and apply")
+	f.DurationVar(&o.PlanTimeToLive, "plan-ttl", 24*time.Hour, "how long a plan may wait for its approval and apply, unless its Stack says")
 	f.DurationVar(&o.RetryInterval, "retry-interval", 10*time.Second, "first pause after a failed preview; it doubles each time")
 	f.DurationVar(&o.RetryMaxInterval, "retry-max-interval", 10*time.Minute, "longest pause after a failed preview")
 	f.DurationVar(&o.CertificateLifetime, "certificate-lifetime", 30*24*time.Hour, "how long the certificates between operator and workspaces are valid; renewed after two thirds")
@@ -57,6 +59,7 @@ func (o *Options) Bind(f *flag.FlagSet) {
 	f.StringVar(&o.MetricsAddress, "metrics-address", ":8080", "where metrics are served; 0 for nowhere")
 	f.StringVar(&o.ProbeAddress, "probe-address", ":8081", "where health is served")
 	f.BoolVar(&o.LeaderElection, "leader-elect", true, "let several replicas run, one of which works")
+	f.StringVar(&o.AuditLog, "audit-log", "-", "where a line of JSON goes for each plan that ends: - for standard output (the log itself goes to standard error), or a file to append to")
 	f.IntVar(&o.LogLevel, "v", 0, "log verbosity: 0 state changes, 1 decisions, 4 detail")
 }
 
@@ -75,6 +78,9 @@ func (o *Options) Validate() error {
 		if d < time.Second {
 			return fmt.Errorf("%s is %s: it must be at least 1s", name, d)
 		}
+	}
+	if o.AuditLog == "" {
+		return errors.New("--audit-log may not be empty: - is standard output")
 	}
 	if o.CertificateLifetime < time.Minute {
 		return fmt.Errorf("--certificate-lifetime is %s: it must be at least 1m", o.CertificateLifetime)

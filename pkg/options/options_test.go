@@ -23,6 +23,7 @@ func TestValidateNamesTheOption(t *testing.T) {
 		"no pause between previews":  {args: []string{"--manager-image=m", "--retry-interval=1ms"}, want: "--retry-interval"},
 		"plans that expire at once":  {args: []string{"--manager-image=m", "--plan-ttl=0"}, want: "--plan-ttl"},
 		"certificates for a second":  {args: []string{"--manager-image=m", "--certificate-lifetime=1s"}, want: "--certificate-lifetime"},
+		"no audit log":               {args: []string{"--manager-image=m", "--audit-log="}, want: "--audit-log"},
 		"nobody to work":             {args: []string{"--manager-image=m", "--concurrency=0"}, want: "--concurrency"},
 	}
 	for name, tc := range tests {

@@ -7,10 +7,14 @@
 package planstate
 
 import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plangate/plangate/api/v1alpha1"
 	"github.com/plangate/plangate/pkg/conditions"
+	"github.com/plangate/plangate/plans"
 )
 
 // State is where a plan stands. The zero value is invalid.
@@ -59,6 +63,39 @@ func Of(plan *v1alpha1.UpdatePlan) State {
 func Ended(plan *v1alpha1.UpdatePlan) bool {
 	s := Of(plan)
 	return s >= Applied
+}
+
+// Recorded reports whether the plan has ended and that is recorded: there is nothing left to do.
+func Recorded(plan *v1alpha1.UpdatePlan) bool {
+	return Ended(plan) && conditions.IsTrue(plan.Status.Conditions, v1alpha1.ConditionRecorded)
+}
+
+// Record is the record of a plan's end at a place in its Stack's chain. It is made from the plan alone, as its status was
+// written, so that whoever makes it again gets the same one.
+func Record(plan *v1alpha1.UpdatePlan, index int64, previous string) plans.Record {
+	outcome, message := Reason(plan)
+	return plans.NewRecord(plans.RecordInput{
+		Plan: plan, Outcome: outcome, Message: message, EndedAt: endedAt(plan), Index: index, Previous: previous,
+	})
+}
+
+// endedAt is when the plan ended: when the agent said so, or else when the operator wrote it down.
+func endedAt(plan *v1alpha1.UpdatePlan) time.Time {
+	kind := v1alpha1.ConditionApplied
+	switch Of(plan) {
+	case Obsolete:
+		kind = v1alpha1.ConditionObsolete
+	case Rejected:
+		kind = v1alpha1.ConditionApproved
+	default:
+		if op := plan.Status.Operation; op != nil && op.EndedAt != nil {
+			return op.EndedAt.Time
+		}
+	}
+	if c := meta.FindStatusCondition(plan.Status.Conditions, kind); c != nil {
+		return c.LastTransitionTime.Time
+	}
+	return plan.CreationTimestamp.Time
 }
 
 // Reason is why the plan stands where it stands, as a condition's reason, and the words for it.

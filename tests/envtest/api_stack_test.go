@@ -73,6 +73,23 @@ func TestStackSource(t *testing.T) {
 	})
 }
 
+func TestStackPlanSettings(t *testing.T) {
+	base := builder.Stack(newNamespace(t), "web").Obj()
+	testVerdicts(t, base, map[string]verdictCase{
+		"nothing set":               {edit: set("spec.plan", map[string]any{}), reason: "all has defaults"},
+		"a day":                     {edit: set("spec.plan.timeToLive", "24h"), reason: "the plain case"},
+		"a moment":                  {edit: set("spec.plan.timeToLive", "1ns"), reason: "useless, and allowed"},
+		"no time":                   {edit: set("spec.plan.timeToLive", "0s"), want: "timeToLive must be more than nothing", reason: "each plan would be born expired"},
+		"less than no time":         {edit: set("spec.plan.timeToLive", "-1h"), want: "timeToLive must be more than nothing", reason: "each plan would be born expired"},
+		"a number":                  {edit: set("spec.plan.timeToLive", int64(60)), want: "spec.plan.timeToLive", reason: "of what?"},
+		"no duration":               {edit: set("spec.plan.timeToLive", "soon"), want: "spec.plan.timeToLive", reason: "it cannot be understood"},
+		"one ended plan":            {edit: set("spec.plan.historyLimit", int64(1)), reason: "the least"},
+		"a hundred":                 {edit: set("spec.plan.historyLimit", int64(100)), reason: "the most"},
+		"none":                      {edit: set("spec.plan.historyLimit", int64(0)), want: "spec.plan.historyLimit", reason: "the chain needs its head"},
+		"more than anybody can see": {edit: set("spec.plan.historyLimit", int64(101)), want: "spec.plan.historyLimit", reason: "objects are not an archive"},
+	})
+}
+
 func TestStackNames(t *testing.T) {
 	base := builder.Stack(newNamespace(t), "web").Obj()
 	testVerdicts(t, base, map[string]verdictCase{

@@ -228,6 +228,8 @@ func TestNoSecretValueIsInAnyObjectEventOrLog(t *testing.T) {
 	logs.mu.Lock()
 	defer logs.mu.Unlock()
 	look("the log", logs.text.String())
+	look("the audit log", strings.Join(r.audit.lines, "\n"))
+	r.g.Expect(r.audit.lines).NotTo(BeEmpty())
 }
 
 func lookAt(r *rig, kind schema.GroupVersionKind, look func(where, text string)) {

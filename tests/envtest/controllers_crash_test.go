@@ -174,6 +174,7 @@ func checkOneApply(r *rig, at string) {
 	r.g.Expect(r.client.Get(r.ctx, client.ObjectKey{Namespace: r.namespace, Name: plans[0].Spec.Artifact.Chunks[0]}, chunk)).To(Succeed(), "died at %s", at)
 	r.g.Expect(chunk.OwnerReferences).To(HaveLen(1), "died at %s", at)
 	r.g.Expect(chunk.OwnerReferences[0].UID).To(Equal(plans[0].UID), "died at %s: the plan file goes with its plan", at)
+	r.whole(1, "died at "+at)
 }
 
 // The intent is written down, nothing was started, and the world has moved before the next operator looks.

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/plangate/plangate/api/v1alpha1"
+	"github.com/plangate/plangate/pkg/audit"
 	"github.com/plangate/plangate/pkg/controller/stack"
 	"github.com/plangate/plangate/pkg/controller/updateplan"
 	workspacectl "github.com/plangate/plangate/pkg/controller/workspace"
@@ -52,6 +53,8 @@ type rig struct {
 	agents   *fakeAgents
 	sources  *fakeSources
 	recorder *fakeRecorder
+	// audit is the audit log.
+	audit *auditLog
 	// settings and idle are what the next restart takes.
 	settings stack.Settings
 	idle     time.Duration
@@ -91,7 +94,7 @@ func newRig(t testing.TB) *rig {
 	}
 	r := &rig{
 		t: t, g: NewWithT(t), ctx: t.Context(), namespace: newNamespace(tt), client: world.client, agents: newFakeAgents(t),
-		sources: &fakeSources{branches: map[string]string{"main": builder.Commit}}, recorder: &fakeRecorder{},
+		sources: &fakeSources{branches: map[string]string{"main": builder.Commit}}, recorder: &fakeRecorder{}, audit: &auditLog{},
 		settings: stack.Settings{Cluster: cluster, PollInterval: time.Minute, PlanTimeToLive: time.Hour, RetryInterval: time.Second, RetryMaxInterval: 10 * time.Minute},
 	}
 	r.restart(world.client)
@@ -108,7 +111,7 @@ func (r *rig) restartWith(cached, c client.Client) {
 	r.g.Expect(err).NotTo(HaveOccurred())
 	r.workspaces = workspacectl.New(cached, c, r.agents, authority, r.recorder, workspacectl.Settings{ManagerImage: "manager", WorkspaceImage: "pulumi", IdleTimeout: r.idle})
 	r.stacks = stack.New(cached, c, r.agents, r.sources, in, store, r.recorder, r.settings)
-	r.plans = updateplan.New(cached, c, r.agents, r.sources, in, store, r.recorder, updateplan.Settings{Cluster: cluster})
+	r.plans = updateplan.New(cached, c, r.agents, r.sources, in, store, r.recorder, updateplan.Settings{Cluster: cluster, Audit: audit.New(r.audit, cluster)})
 }
 
 // round lets each controller look at each of its objects once, and the kubelet at each pod.

@@ -108,12 +108,22 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, concurrency in
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("stack").
 		For(&v1alpha1.Stack{}, builder.WithPredicates(specOrAnnotations)).
-		Owns(&v1alpha1.UpdatePlan{}).
+		Watches(&v1alpha1.UpdatePlan{}, handler.EnqueueRequestsFromMapFunc(stackOfPlan)).
 		Owns(&v1alpha1.Workspace{}).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.stacksOfSecret)).
 		WatchesRawSource(source.Channel(r.wakeups, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
 		Complete(r)
+}
+
+// stackOfPlan goes by the name that the plan gives, and not by its owner: also a plan that the operator did not make ends, and
+// has a place in the chain of records.
+func stackOfPlan(_ context.Context, o client.Object) []reconcile.Request {
+	plan, ok := o.(*v1alpha1.UpdatePlan)
+	if !ok {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: plan.Namespace, Name: plan.Spec.StackRef.Name}}}
 }
 
 func (r *Reconciler) stacksOfSecret(ctx context.Context, secret client.Object) []reconcile.Request {
@@ -189,6 +199,7 @@ func (r *Reconciler) steps() []outcome.Step[*scope] {
 		{Name: stepWorkspace, Run: r.ensureWorkspace},
 		{Name: stepPreview, Run: r.preview},
 		{Name: stepPublish, Run: r.publish},
+		{Name: stepPrune, Run: r.prune},
 	}
 }
 
@@ -196,6 +207,7 @@ func (r *Reconciler) suspendedSteps() []outcome.Step[*scope] {
 	return []outcome.Step[*scope]{
 		{Name: stepLook, Run: r.look},
 		{Name: stepSuspend, Run: r.suspend},
+		{Name: stepPrune, Run: r.prune},
 	}
 }
 

@@ -61,7 +61,7 @@ func why(s *scope) *v1alpha1.PlanTrigger {
 
 // whyAgain says why the same inputs are previewed again after their plan has ended.
 func whyAgain(s *scope, last *v1alpha1.PreviewStatus) *v1alpha1.PlanTrigger {
-	if s.plan == nil {
+	if s.plan == nil || conditions.Reason(s.plan.Status.Conditions, v1alpha1.ConditionObsolete) == v1alpha1.ReasonDeleted {
 		return &v1alpha1.PlanTrigger{Type: v1alpha1.TriggerRetry, Message: fmt.Sprintf("UpdatePlan %q was deleted", last.Plan)}
 	}
 	switch planstate.Of(s.plan) {

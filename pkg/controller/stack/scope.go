@@ -26,6 +26,7 @@ const (
 	stepWorkspace = "workspace"
 	stepPreview   = "preview"
 	stepPublish   = "publish"
+	stepPrune     = "prune"
 	stepSuspend   = "suspend"
 	stepRelease   = "release"
 )
@@ -40,6 +41,10 @@ type scope struct {
 	ws *v1alpha1.Workspace
 	// plan is the UpdatePlan that came of the last preview; nil: there is none, or it is gone.
 	plan *v1alpha1.UpdatePlan
+	// plans are all plans of the Stack. They are the cache's own: nobody may write to them.
+	plans []v1alpha1.UpdatePlan
+	// turnGone is set when the plan whose record comes next is gone.
+	turnGone bool
 
 	revision     source.Revision
 	configDigest string

@@ -42,6 +42,7 @@ func isWarning(reason string) bool {
 func computeStatus(s *scope, stopped outcome.Stopped) {
 	s.stack.Status.ObservedGeneration = s.stack.Generation
 	setPlans(s, stopped)
+	setRecords(s, stopped)
 	set := conditions.Setter{Conditions: &s.stack.Status.Conditions, Generation: s.stack.Generation, Now: metav1.NewTime(s.now)}
 	setSourceReady(set, s, stopped)
 	setWorkspaceReady(set, s, stopped)
@@ -72,7 +73,7 @@ func setPlans(s *scope, stopped outcome.Stopped) {
 
 // before reports whether the run stopped before a step, so that the step said nothing in this loop.
 func before(stopped outcome.Stopped, step string) bool {
-	order := []string{stepLook, stepSource, stepInputs, stepDecide, stepWorkspace, stepPreview, stepPublish}
+	order := []string{stepLook, stepSource, stepInputs, stepDecide, stepWorkspace, stepPreview, stepPublish, stepPrune}
 	for _, name := range order {
 		if name == step {
 			return false

@@ -232,6 +232,10 @@ func (r *Reconciler) release(ctx context.Context, s *scope) outcome.Outcome {
 	if plan := applying(list.Items); plan != nil {
 		return outcome.Wait(v1alpha1.ReasonDeleting, fmt.Sprintf("waiting for UpdatePlan %q, which is being applied", plan.Name), watchTimer)
 	}
+	if plan := unrecorded(list.Items, s.stack.UID); plan != nil {
+		// Nobody but this Stack says whose record comes next.
+		return outcome.Wait(v1alpha1.ReasonDeleting, fmt.Sprintf("waiting for the end of UpdatePlan %q to be recorded", plan.Name), watchTimer)
+	}
 	if err := r.removeFinalizer(ctx, s); err != nil {
 		return outcome.Retry(v1alpha1.ReasonReconcileError, err)
 	}

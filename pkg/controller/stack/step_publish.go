@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -161,7 +162,7 @@ func (r *Reconciler) spec(s *scope, plan plans.Plan, artifact v1alpha1.Artifact,
 		Namespace: s.stack.Namespace, Cluster: r.settings.Cluster, Nonce: plans.Nonce(s.inputs.Key, op.ID),
 		Stack:    v1alpha1.StackReference{Name: s.stack.Name, UID: string(s.stack.UID), Generation: op.Generation, ResourceVersion: op.ResourceVersion},
 		Sequence: sequence, Trigger: op.Trigger, Binding: binding, Artifact: artifact,
-		NotAfter: op.StartedAt.Add(r.settings.PlanTimeToLive), Plan: plan, ChangesConfigMap: changesConfigMap,
+		NotAfter: op.StartedAt.Add(r.timeToLive(s.stack)), Plan: plan, ChangesConfigMap: changesConfigMap,
 	})
 }
 
@@ -172,6 +173,14 @@ func coreFacts(found *workspace.Facts) plans.Facts {
 		f.Plugins = append(f.Plugins, v1alpha1.Plugin(p))
 	}
 	return f
+}
+
+// timeToLive is how long a plan of the Stack may wait.
+func (r *Reconciler) timeToLive(stack *v1alpha1.Stack) time.Duration {
+	if p := stack.Spec.Plan; p != nil && p.TimeToLive != nil {
+		return p.TimeToLive.Duration
+	}
+	return r.settings.PlanTimeToLive
 }
 
 // sequence finds the next plan's number, and what says that this very operation has made it already, if a crash came between.

@@ -17,7 +17,7 @@ import (
 	"github.com/plangate/plangate/plans"
 )
 
-// look reads the Stack's Workspace and the plan of its last preview.
+// look reads the Stack's Workspace, its plans, and the plan of its last preview.
 func (r *Reconciler) look(ctx context.Context, s *scope) outcome.Outcome {
 	ws := &v1alpha1.Workspace{}
 	err := r.client.Get(ctx, s.key(), ws)
@@ -26,6 +26,9 @@ func (r *Reconciler) look(ctx context.Context, s *scope) outcome.Outcome {
 	}
 	if err == nil {
 		s.ws = ws
+	}
+	if err := r.lookAtPlans(ctx, s); err != nil {
+		return outcome.Retry(v1alpha1.ReasonReconcileError, err)
 	}
 	last := s.stack.Status.LastPreview
 	if last == nil || last.Plan == "" {

@@ -29,8 +29,10 @@ import (
 	"github.com/plangate/plangate/pkg/inputs"
 	"github.com/plangate/plangate/pkg/operations"
 	"github.com/plangate/plangate/pkg/outcome"
+	"github.com/plangate/plangate/pkg/planstate"
 	"github.com/plangate/plangate/pkg/planstore"
 	sourcepkg "github.com/plangate/plangate/pkg/source"
+	"github.com/plangate/plangate/plans"
 	"github.com/plangate/plangate/workspace"
 )
 
@@ -58,6 +60,13 @@ type Settings struct {
 	Cluster string
 	// Now is the clock. Nil: time.Now.
 	Now func() time.Time
+	// Audit takes the record of each plan that ends. Nil: nobody does.
+	Audit Auditor
+}
+
+// Auditor takes records. It may be given one twice, and must not lose one that it took without an error.
+type Auditor interface {
+	Write(record plans.Record) error
 }
 
 // Reconciler reconciles UpdatePlans.
@@ -117,7 +126,7 @@ func createdOnly() predicate.Predicate {
 	}
 }
 
-// openPlans finds the plans that have not ended of a Stack, or of the Stack of a Workspace: both have one name.
+// openPlans finds the plans that are not done with of a Stack, or of the Stack of a Workspace: both have one name.
 func (r *Reconciler) openPlans(ctx context.Context, o client.Object) []reconcile.Request {
 	return r.open(ctx, o.GetNamespace(), o.GetName())
 }
@@ -138,7 +147,7 @@ func (r *Reconciler) open(ctx context.Context, namespace, stack string) []reconc
 	}
 	var requests []reconcile.Request
 	for i := range list.Items {
-		if !finished(&list.Items[i]) {
+		if !planstate.Recorded(&list.Items[i]) || !list.Items[i].DeletionTimestamp.IsZero() {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 		}
 	}
@@ -166,7 +175,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	deleting := !plan.DeletionTimestamp.IsZero()
-	if finished(plan) && !deleting {
+	if planstate.Recorded(plan) && !deleting {
 		return ctrl.Result{}, nil
 	}
 	s := newScope(plan, r.now())

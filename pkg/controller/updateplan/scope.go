@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plangate/plangate/api/v1alpha1"
-	"github.com/plangate/plangate/pkg/conditions"
 	"github.com/plangate/plangate/pkg/inputs"
 	"github.com/plangate/plangate/pkg/planstate"
 	"github.com/plangate/plangate/plans/approval"
@@ -69,9 +68,4 @@ func (s *scope) started() bool { return s.plan.Status.Operation != nil }
 // ended reports whether nothing can happen to the plan any more, by its status or by what this loop found.
 func (s *scope) ended() bool {
 	return s.obsolete != nil || s.verdict.State == approval.Rejected || planstate.Ended(s.plan)
-}
-
-// finished reports whether the plan has ended and that is recorded: there is nothing left to do.
-func finished(plan *v1alpha1.UpdatePlan) bool {
-	return planstate.Ended(plan) && conditions.IsTrue(plan.Status.Conditions, v1alpha1.ConditionRecorded)
 }

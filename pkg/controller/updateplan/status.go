@@ -39,7 +39,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *scope, stopped outcome.
 func isWarning(reason string) bool {
 	switch reason {
 	case v1alpha1.ReasonWaitingForApproval, v1alpha1.ReasonApproved, v1alpha1.ReasonApplying, v1alpha1.ReasonApplied, v1alpha1.ReasonSuperseded,
-		v1alpha1.ReasonRejected, v1alpha1.ReasonStackGone:
+		v1alpha1.ReasonRejected, v1alpha1.ReasonStackGone, v1alpha1.ReasonDeleted:
 		return false
 	default:
 		return true
@@ -61,7 +61,7 @@ func computeStatus(s *scope, stopped outcome.Stopped) {
 	setApproved(set, s)
 	setObsolete(set, s)
 	setApplied(set, s)
-	setRecorded(set, s)
+	setRecorded(set, s, stopped.Outcome)
 	setReady(set, s, stopped.Outcome)
 	setHowTo(s)
 }
@@ -118,12 +118,17 @@ func setApplied(set conditions.Setter, s *scope) {
 	}
 }
 
-func setRecorded(set conditions.Setter, s *scope) {
-	if s.recorded {
+func setRecorded(set conditions.Setter, s *scope, o outcome.Outcome) {
+	switch {
+	case s.recorded, conditions.IsTrue(s.plan.Status.Conditions, v1alpha1.ConditionRecorded):
 		set.True(v1alpha1.ConditionRecorded, v1alpha1.ReasonRecorded, "the end of the plan was recorded")
-		return
+	case planstate.Ended(s.plan) && o.Kind == outcome.KindRetry:
+		set.Unknown(v1alpha1.ConditionRecorded, v1alpha1.ReasonNotRecorded, "the plan has ended; recording it failed: "+o.Message)
+	case planstate.Ended(s.plan):
+		set.Unknown(v1alpha1.ConditionRecorded, v1alpha1.ReasonNotRecorded, "the plan has ended; that is not recorded yet")
+	default:
+		set.Keep(v1alpha1.ConditionRecorded, v1alpha1.ReasonNotRecorded, "the plan has not ended")
 	}
-	set.Keep(v1alpha1.ConditionRecorded, v1alpha1.ReasonNotRecorded, "the plan has not ended")
 }
 
 func setReady(set conditions.Setter, s *scope, o outcome.Outcome) {

@@ -5,6 +5,7 @@ package updateplan
 
 import (
 	"context"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -13,13 +14,14 @@ import (
 	"github.com/plangate/plangate/pkg/apply"
 	"github.com/plangate/plangate/pkg/conditions"
 	"github.com/plangate/plangate/pkg/outcome"
+	"github.com/plangate/plangate/pkg/planstate"
 	"github.com/plangate/plangate/workspace"
 )
 
 // maxMessage bounds status.operation.message.
 const maxMessage = 4096
 
-// record writes down how the operation ended, and the stack's outputs.
+// record writes down how the operation ended, and the stack's outputs; and then, in a loop of its own, the record of it.
 func (r *Reconciler) record(ctx context.Context, s *scope) outcome.Outcome {
 	if !s.ended() && s.result == nil {
 		return outcome.Done()
@@ -35,14 +37,16 @@ func (r *Reconciler) record(ctx context.Context, s *scope) outcome.Outcome {
 			s.plan.Status.Operation.Message = conditions.Shorten(s.plan.Status.Operation.Message+"; "+note, maxMessage)
 		}
 	}
-	s.recorded = true
-	op := s.plan.Status.Operation
-	if op == nil {
-		log.FromContext(ctx).Info("Ended a plan without applying it", "planDigest", s.plan.Spec.Digest)
-		return outcome.Done()
+	if planstate.Ended(s.before) {
+		return r.takePlace(ctx, s)
 	}
-	log.FromContext(ctx).Info("Ended a plan", "operation", op.ID, "result", op.Result, "done", op.Done, "total", op.Total, "planDigest", s.plan.Spec.Digest)
-	return outcome.Done()
+	// The record is made from what is written down: that comes first.
+	if op := s.plan.Status.Operation; op != nil {
+		log.FromContext(ctx).Info("Ended a plan", "operation", op.ID, "result", op.Result, "done", op.Done, "total", op.Total, "planDigest", s.plan.Spec.Digest)
+	} else {
+		log.FromContext(ctx).Info("Ended a plan without applying it", "planDigest", s.plan.Spec.Digest)
+	}
+	return outcome.Wait(v1alpha1.ReasonNotRecorded, "the plan has ended", turnPause)
 }
 
 // finish copies the agent's result into the plan's operation.
@@ -109,18 +113,35 @@ func ended(res *workspace.Result) (reason, message string) {
 	}
 }
 
-// release lets a plan go once its operation has ended.
+// release lets a plan go once it has ended and that is recorded.
 func (r *Reconciler) release(ctx context.Context, s *scope) outcome.Outcome {
-	if s.started() && s.plan.Status.Operation.Result == "" {
-		for _, step := range []func(context.Context, *scope) outcome.Outcome{r.apply, r.record} {
-			if o := step(ctx, s); o.Kind != outcome.KindDone {
-				return o
-			}
-		}
+	if !planstate.Recorded(s.plan) {
+		return r.endDeleted(ctx, s)
+	}
+	if o := r.chained(ctx, s); o.Kind != outcome.KindDone {
+		return o
 	}
 	if err := apply.RemoveFinalizer(ctx, r.client, s.plan, v1alpha1.Finalizer); err != nil {
 		return outcome.Retry(v1alpha1.ReasonReconcileError, err)
 	}
 	s.gone = true
 	return outcome.Done()
+}
+
+// endDeleted ends a plan that is being deleted, and records that. The finalizer goes in the next loop.
+func (r *Reconciler) endDeleted(ctx context.Context, s *scope) outcome.Outcome {
+	step := r.supersede
+	if s.started() {
+		step = r.apply
+	}
+	if o := step(ctx, s); o.Kind != outcome.KindDone {
+		return o
+	}
+	if !s.ended() && s.result == nil {
+		s.obsolete = &ending{v1alpha1.ReasonDeleted, "somebody deleted the plan before it was applied"}
+	}
+	if o := r.record(ctx, s); o.Kind != outcome.KindDone {
+		return o
+	}
+	return outcome.Wait(v1alpha1.ReasonDeleting, "the end of the plan was recorded", time.Millisecond)
 }
