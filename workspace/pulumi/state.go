@@ -4,6 +4,7 @@
 package pulumi
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -102,4 +103,47 @@ func fileBackend(backend string) (string, error) {
 		return "", errNotAFile
 	}
 	return path, nil
+}
+
+// rootOutputs reads the stack's outputs out of its deployment, as `pulumi stack output --json` prints them, except for secret
+// ones: these are ciphertexts.
+func rootOutputs(deployment json.RawMessage) (outputs map[string]json.RawMessage, secret bool, err error) {
+	var d struct {
+		Resources []struct {
+			Type    string                     `json:"type"`
+			Outputs map[string]json.RawMessage `json:"outputs"`
+		} `json:"resources"`
+	}
+	if err := json.Unmarshal(deployment, &d); err != nil {
+		return nil, false, fmt.Errorf("decoding state: %w", err)
+	}
+	outputs = map[string]json.RawMessage{}
+	for _, r := range d.Resources {
+		if r.Type != "pulumi:pulumi:Stack" {
+			continue
+		}
+		for name, value := range r.Outputs {
+			outputs[name] = plainJSON(value)
+			secret = secret || bytes.Contains(value, []byte(secretSignature))
+		}
+	}
+	return outputs, secret, nil
+}
+
+// plainJSON writes a value the one way in which values can be compared and searched: compact, and no character escaped that
+// need not be.
+func plainJSON(value json.RawMessage) json.RawMessage {
+	var v any
+	decoder := json.NewDecoder(bytes.NewReader(value))
+	decoder.UseNumber()
+	if decoder.Decode(&v) != nil {
+		return value
+	}
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if encoder.Encode(v) != nil {
+		return value
+	}
+	return bytes.TrimSpace(out.Bytes())
 }
