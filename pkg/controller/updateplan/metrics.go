@@ -29,7 +29,7 @@ func init() {
 
 // countMismatches counts the mismatches of a plan whose end as Stale was written down just now.
 func countMismatches(s *scope) {
-	if reason, _ := planstate.Reason(s.plan); !s.recorded || reason != v1alpha1.ReasonStale {
+	if reason, _ := planstate.Reason(s.plan); planstate.Ended(s.before) || reason != v1alpha1.ReasonStale {
 		return
 	}
 	moved := s.mismatches
