@@ -82,7 +82,9 @@ func TestOutputsAreHiddenWhenASecretMovedDuringTheApply(t *testing.T) {
 	plan := r.waiting(1)
 	r.agents.hold = true
 	r.approve(plan)
-	r.until("the apply runs", func() bool { return r.reasonOf(1) == v1alpha1.ReasonApplying && len(r.agents.ran(workspace.Apply)) == 1 })
+	r.until("the apply runs", func() bool {
+		return r.reasonOf(1) == v1alpha1.ReasonApplying && len(r.agents.ran(workspace.Apply)) == 1
+	})
 	r.secret("db", "password", "another")
 	r.agents.hold = false
 	plan = r.ends(1)
