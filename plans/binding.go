@@ -78,16 +78,23 @@ func checkBinding(b v1alpha1.Binding) error {
 	require("configDigest", b.ConfigDigest, digestPattern.MatchString(b.ConfigDigest))
 	require("stateDigest", b.StateDigest, digestPattern.MatchString(b.StateDigest))
 	require("pulumiVersion", b.PulumiVersion, b.PulumiVersion != "" && len(b.PulumiVersion) <= 64)
+	require("workspaceImage", b.WorkspaceImage, b.WorkspaceImage != "" && len(b.WorkspaceImage) <= 1024 && utf8.ValidString(b.WorkspaceImage))
+	return errors.Join(append(errs, checkLists(b))...)
+}
+
+func checkLists(b v1alpha1.Binding) error {
 	for _, e := range b.ConfigEntries {
-		require("configEntries", e.Name, e.Name != "" && utf8.ValidString(e.Name) && entryPattern.MatchString(e.Digest))
+		if e.Name == "" || !utf8.ValidString(e.Name) || !entryPattern.MatchString(e.Digest) {
+			return fmt.Errorf("binding: configEntries: malformed: %q", e.Name)
+		}
 	}
 	for _, p := range b.Plugins {
-		ok := p.Name != "" && utf8.ValidString(p.Name+p.Version) && (p.Digest == "" || digestPattern.MatchString(p.Digest))
-		require("plugins", PluginText(p), ok)
+		if p.Name == "" || !utf8.ValidString(p.Name+p.Version) || p.Digest != "" && !digestPattern.MatchString(p.Digest) {
+			return fmt.Errorf("binding: plugins: malformed: %q", PluginText(p))
+		}
 	}
 	if len(b.Plugins) > MaxPlugins || len(b.ConfigEntries) > MaxConfigEntries {
-		errs = append(errs, fmt.Errorf("binding: %d plugins and %d entries of the configuration are too many", len(b.Plugins), len(b.ConfigEntries)))
+		return fmt.Errorf("binding: %d plugins and %d entries of the configuration are too many", len(b.Plugins), len(b.ConfigEntries))
 	}
-	require("workspaceImage", b.WorkspaceImage, b.WorkspaceImage != "" && len(b.WorkspaceImage) <= 1024 && utf8.ValidString(b.WorkspaceImage))
-	return errors.Join(errs...)
+	return nil
 }

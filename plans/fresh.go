@@ -132,36 +132,41 @@ func ConfigChanges(was, is []v1alpha1.ConfigEntry, otherwise string) string {
 	if len(was) == 0 || len(is) == 0 {
 		return otherwise
 	}
-	digests := make(map[string]string, len(was))
-	for _, e := range was {
-		digests[e.Name] = e.Digest
+	words, allChanged := entriesMoved(was, is)
+	switch {
+	case len(words) == 0:
+		return otherwise
+	case allChanged && len(is) > 1:
+		return "every entry differs: the Stack's own key was replaced, or all of the configuration"
+	default:
+		return redact.Shorten(redact.Printable(strings.Join(words, ", ")), maxDetail)
 	}
-	var words []string
-	same := 0
+}
+
+// entriesMoved names the entries that differ, and says whether they are the same ones and all differ.
+func entriesMoved(was, is []v1alpha1.ConfigEntry) (words []string, allChanged bool) {
+	before := make(map[string]string, len(was))
+	for _, e := range was {
+		before[e.Name] = e.Digest
+	}
+	changed := 0
 	for _, e := range is {
-		digest, there := digests[e.Name]
-		delete(digests, e.Name)
+		digest, there := before[e.Name]
+		delete(before, e.Name)
 		switch {
 		case !there:
 			words = append(words, "added "+e.Name)
 		case digest != e.Digest:
 			words = append(words, "changed "+e.Name)
-		default:
-			same++
+			changed++
 		}
 	}
 	for _, e := range was {
-		if _, left := digests[e.Name]; left {
+		if _, left := before[e.Name]; left {
 			words = append(words, "removed "+e.Name)
 		}
 	}
-	switch {
-	case len(words) == 0:
-		return otherwise
-	case same == 0 && len(is) > 1 && len(words) == len(is) && len(digests) == 0:
-		return "every entry differs: the Stack's own key was replaced, or all of the configuration"
-	}
-	return redact.Shorten(redact.Printable(strings.Join(words, ", ")), maxDetail)
+	return words, changed == len(is) && len(words) == changed
 }
 
 // maxDetail bounds the words of a mismatch.

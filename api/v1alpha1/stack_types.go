@@ -277,6 +277,10 @@ type PlanReference struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
+	// uid is the UpdatePlan's UID: one that was deleted and made anew under the same name is another.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	UID string `json:"uid,omitempty"`
 	// digest is the UpdatePlan's digest.
 	// +required
 	// +kubebuilder:validation:MaxLength=71
@@ -355,6 +359,10 @@ type PreviewStatus struct {
 	// trigger tells why it was run. Absent: it was run by an earlier version.
 	// +optional
 	Trigger *PlanTrigger `json:"trigger,omitempty"`
+	// planUID is the UID of that UpdatePlan.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	PlanUID string `json:"planUID,omitempty"`
 	// message says in words what came of it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096

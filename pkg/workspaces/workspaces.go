@@ -89,12 +89,12 @@ const PodContainer = "pulumi"
 // that is not known yet. It asks the API server, not the cache: an approval is tied to the answer.
 func Image(ctx context.Context, uncached client.Reader, namespace string, ref v1alpha1.PodReference) (string, error) {
 	pod := &corev1.Pod{}
-	err := uncached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, pod)
-	if client.IgnoreNotFound(err) != nil {
+	err := client.IgnoreNotFound(uncached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, pod))
+	if err != nil {
 		return "", fmt.Errorf("reading pod %q: %w", ref.Name, err)
 	}
-	if err != nil || string(pod.UID) != ref.UID {
-		return "", nil
+	if string(pod.UID) != ref.UID {
+		return "", nil // another one, or none
 	}
 	for _, c := range pod.Status.ContainerStatuses {
 		if c.Name == PodContainer {

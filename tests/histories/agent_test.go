@@ -252,8 +252,8 @@ func (w *world) applied(p *pod, r *record) {
 }
 
 // move changes the real world and Pulumi's state of it.
-func (w *world) move(real string) {
-	w.real = real
+func (w *world) move(to string) {
+	w.real = to
 	w.state++
 }
 

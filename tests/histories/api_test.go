@@ -78,15 +78,6 @@ func into(from, to client.Object) {
 	reflect.ValueOf(to).Elem().Set(reflect.ValueOf(clone(from)).Elem())
 }
 
-func (a *api) get(k key, to client.Object) error {
-	o, ok := a.objects[k]
-	if !ok {
-		return notFound(k)
-	}
-	into(o, to)
-	return nil
-}
-
 func hasStatus(o client.Object) bool {
 	switch o.(type) {
 	case *v1alpha1.Stack, *v1alpha1.UpdatePlan, *v1alpha1.Workspace:

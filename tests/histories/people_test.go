@@ -50,7 +50,7 @@ func (w *world) event(at when) {
 		{1, true, w.changePlugin},
 		{1, true, w.deletePlan},
 		{1, true, w.deleteChunk},
-		{1, true, w.replay},
+		{2, true, w.replay},
 		{1, true, w.toggleSecret},
 		{1, true, func() { w.noRemote = !w.noRemote; w.say("the remote answers: %t", !w.noRemote) }},
 		{2, true, func() { w.say("the agent restarts"); w.restartAgent() }},
@@ -258,6 +258,9 @@ func (w *world) replay() {
 		return
 	}
 	p := w.kept[w.rand.IntN(len(w.kept))]
+	if latest := w.latest(); latest != nil && w.rand.IntN(2) == 0 {
+		p = latest
+	}
 	copied := &v1alpha1.UpdatePlan{Spec: p.Spec}
 	copied.Namespace, copied.Labels, copied.OwnerReferences = namespace, p.Labels, p.OwnerReferences
 	copied.Name = p.Name
@@ -265,6 +268,11 @@ func (w *world) replay() {
 		copied.Name += "x"
 	}
 	copied.Annotations = map[string]string{v1alpha1.AnnotationApprove: p.Spec.Digest}
+	if there, ok := w.api.objects[keyOf(copied)].(*v1alpha1.UpdatePlan); ok && finished(there) {
+		there = clone(there)
+		w.change(there, func() { there.Finalizers = nil })
+		w.api.delete(keyOf(there))
+	}
 	if w.api.objects[keyOf(copied)] == nil {
 		w.say("replay %s", copied.Name)
 		w.must(w.api.create(copied))

@@ -310,10 +310,26 @@ func (w *world) attempt(do func()) {
 				panic(d)
 			}
 			w.say("the operator dies %s", death.at)
+			w.down()
 			w.restart()
 		}
 	}()
 	do()
+}
+
+// down is the time without an operator: a moment, or hours in which the world moves and nobody sees it.
+func (w *world) down() {
+	if w.rand.IntN(3) > 0 {
+		return
+	}
+	w.depth = 1
+	for range w.rand.IntN(4) {
+		w.event(inLoop)
+		w.finish()
+	}
+	w.clock = w.clock.Add(time.Duration(w.rand.Int64N(int64(2 * timeToLive))))
+	w.depth = 0
+	w.say("it comes back")
 }
 
 // progress is what the rest of the world does by itself: caches take changes, operations end, the kubelet runs pods.

@@ -209,8 +209,8 @@ func ambient(env []string, file string) string {
 		if !executable(cli) {
 			continue
 		}
-		real, err := filepath.EvalSymlinks(cli)
-		if path := filepath.Join(filepath.Dir(real), file); err == nil && executable(path) {
+		target, err := filepath.EvalSymlinks(cli)
+		if path := filepath.Join(filepath.Dir(target), file); err == nil && executable(path) {
 			return path
 		}
 		return ""

@@ -60,7 +60,7 @@ func setPlans(s *scope, stopped outcome.Stopped) {
 	if s.plan == nil {
 		return
 	}
-	ref := &v1alpha1.PlanReference{Name: s.plan.Name, Digest: s.plan.Spec.Digest, Revision: s.plan.Spec.Binding.Revision}
+	ref := &v1alpha1.PlanReference{Name: s.plan.Name, UID: string(s.plan.UID), Digest: s.plan.Spec.Digest, Revision: s.plan.Spec.Binding.Revision}
 	switch state := planstate.Of(s.plan); {
 	case state == planstate.Applied:
 		status.LastAppliedPlan = ref

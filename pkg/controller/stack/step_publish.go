@@ -45,8 +45,10 @@ func (r *Reconciler) publish(ctx context.Context, s *scope) outcome.Outcome {
 		// A secret was changed since: the old value, which the preview may show, is no longer known and cannot be masked.
 		return r.abandon(s)
 	}
-	if o := r.sameImage(ctx, s); o.Kind != outcome.KindDone {
-		return o
+	for _, still := range []func(context.Context, *scope) outcome.Outcome{r.stillOurs, r.sameImage} {
+		if o := still(ctx, s); o.Kind != outcome.KindDone {
+			return o
+		}
 	}
 	if err := r.inputs.KeepSalt(ctx, s.stack, s.result.Salt); err != nil {
 		return outcome.Retry(v1alpha1.ReasonPublishFailed, err)
@@ -63,8 +65,7 @@ func (r *Reconciler) publish(ctx context.Context, s *scope) outcome.Outcome {
 	}
 	plan = plan.Masked(in.SecretValues())
 	if plan.Empty() {
-		r.record(s, v1alpha1.PreviewNoChanges, "", fmt.Sprintf("nothing to change at commit %.12s", s.result.Facts.Commit))
-		return outcome.Done()
+		return r.noChanges(ctx, s)
 	}
 	published, err := r.create(ctx, s, plan, stored)
 	if err != nil {
@@ -73,6 +74,7 @@ func (r *Reconciler) publish(ctx context.Context, s *scope) outcome.Outcome {
 	s.plan = published
 	s.stack.Status.PlanSequence = published.Spec.Sequence
 	r.record(s, v1alpha1.PreviewChanges, published.Name, fmt.Sprintf("UpdatePlan %q: %s", published.Name, published.Spec.Summary.Brief))
+	s.stack.Status.LastPreview.PlanUID = string(published.UID)
 	log.FromContext(ctx).Info("Published a plan", "UpdatePlan", published.Name, "planDigest", published.Spec.Digest, "changes", published.Spec.Summary.Brief)
 	return outcome.Done()
 }
@@ -90,6 +92,31 @@ func (r *Reconciler) sameImage(ctx context.Context, s *scope) outcome.Outcome {
 	default:
 		return outcome.Done()
 	}
+}
+
+// noChanges records that there is nothing to change.
+func (r *Reconciler) noChanges(ctx context.Context, s *scope) outcome.Outcome {
+	next, _, err := r.sequence(ctx, s)
+	if err != nil {
+		return outcome.Retry(v1alpha1.ReasonPublishFailed, err)
+	}
+	// Whatever was published before, also by a loop that died before it could say so, is older than this.
+	s.stack.Status.PlanSequence = next - 1
+	r.record(s, v1alpha1.PreviewNoChanges, "", fmt.Sprintf("nothing to change at commit %.12s", s.result.Facts.Commit))
+	return outcome.Done()
+}
+
+// stillOurs makes sure that the Stack still waits for this preview: an old cache may hold one that was published long ago, and
+// whose plan is gone.
+func (r *Reconciler) stillOurs(ctx context.Context, s *scope) outcome.Outcome {
+	stack := &v1alpha1.Stack{}
+	if err := r.uncached.Get(ctx, s.key(), stack); err != nil {
+		return outcome.Retry(v1alpha1.ReasonPublishFailed, fmt.Errorf("reading Stack %q again: %w", s.stack.Name, err))
+	}
+	if op := stack.Status.Operation; stack.UID != s.stack.UID || op == nil || op.ID != s.stack.Status.Operation.ID {
+		return outcome.Wait(v1alpha1.ReasonPreviewing, "the preview was published already: looking again", 200*time.Millisecond)
+	}
+	return outcome.Done()
 }
 
 // previewFailed records a preview that did not succeed; it is tried again after a while.

@@ -44,7 +44,8 @@ func (r *Reconciler) look(ctx context.Context, s *scope) outcome.Outcome {
 	if client.IgnoreNotFound(err) != nil {
 		return outcome.Retry(v1alpha1.ReasonReconcileError, fmt.Errorf("reading UpdatePlan %q: %w", last.Plan, err))
 	}
-	if err == nil {
+	// One that was deleted and made anew is not the operator's: the plan is gone.
+	if err == nil && (last.PlanUID == "" || last.PlanUID == string(plan.UID)) {
 		s.plan = plan
 	}
 	return outcome.Done()

@@ -95,10 +95,11 @@ func TestOnlyThePlanThatTheStackWaitsForIsKnown(t *testing.T) {
 		stack *v1alpha1.Stack
 		known bool
 	}{
-		"the current plan": {stack: theStack(), known: true},
-		"none is current":  {stack: theStack(func(s *v1alpha1.Stack) { s.Status.CurrentPlan = nil })},
-		"another digest":   {stack: theStack(func(s *v1alpha1.Stack) { s.Status.CurrentPlan.Digest = builder.Digest("x") })},
-		"another name":     {stack: theStack(func(s *v1alpha1.Stack) { s.Status.CurrentPlan.Name = "web-2" })},
+		"the current plan":                   {stack: theStack(), known: true},
+		"none is current":                    {stack: theStack(func(s *v1alpha1.Stack) { s.Status.CurrentPlan = nil })},
+		"another digest":                     {stack: theStack(func(s *v1alpha1.Stack) { s.Status.CurrentPlan.Digest = builder.Digest("x") })},
+		"another name":                       {stack: theStack(func(s *v1alpha1.Stack) { s.Status.CurrentPlan.Name = "web-2" })},
+		"one that was deleted and made anew": {stack: theStack(func(s *v1alpha1.Stack) { s.Status.CurrentPlan.UID = "another" })},
 		"one that was applied before": {stack: theStack(func(s *v1alpha1.Stack) {
 			s.Status.LastAppliedPlan = &v1alpha1.PlanReference{Name: plan.Name, Digest: plan.Spec.Digest}
 		})},

@@ -103,7 +103,7 @@ func unknown(plan *v1alpha1.UpdatePlan, stack *v1alpha1.Stack) *ending {
 	switch {
 	case applied != nil && applied.Digest == plan.Spec.Digest:
 		return &ending{v1alpha1.ReasonSpecInvalid, "a plan with this digest was applied already: this is a copy"}
-	case current == nil || current.Name != plan.Name || current.Digest != plan.Spec.Digest:
+	case current == nil || current.Name != plan.Name || current.UID != string(plan.UID) || current.Digest != plan.Spec.Digest:
 		return &ending{v1alpha1.ReasonSpecInvalid, fmt.Sprintf("Stack %q did not publish it: this is not the plan that it waits for", stack.Name)}
 	default:
 		return nil
