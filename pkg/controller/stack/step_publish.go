@@ -54,14 +54,9 @@ func (r *Reconciler) publish(ctx context.Context, s *scope) outcome.Outcome {
 		return outcome.Retry(v1alpha1.ReasonPublishFailed, err)
 	}
 	s.inputs = in
-	// What is shown is read from the very bytes that are kept and applied.
-	stored, err := pulumiplan.Strip(s.result.Plan)
+	plan, stored, err := decode(s.result)
 	if err != nil {
-		return r.unusable(s, fmt.Errorf("preparing the plan that Pulumi saved: %w", err))
-	}
-	plan, err := pulumiplan.Decode(stored, s.result.Events)
-	if err != nil {
-		return r.unusable(s, fmt.Errorf("reading the plan that Pulumi saved: %w", err))
+		return r.unusable(s, err)
 	}
 	plan = plan.Masked(in.SecretValues())
 	if plan.Empty() {
@@ -77,6 +72,17 @@ func (r *Reconciler) publish(ctx context.Context, s *scope) outcome.Outcome {
 	s.stack.Status.LastPreview.PlanUID = string(published.UID)
 	log.FromContext(ctx).Info("Published a plan", "UpdatePlan", published.Name, "planDigest", published.Spec.Digest, "changes", published.Spec.Summary.Brief)
 	return outcome.Done()
+}
+
+// decode reads what is shown from the very bytes that are kept and applied.
+func decode(result *workspace.Result) (plan plans.Plan, stored []byte, err error) {
+	if stored, err = pulumiplan.Strip(result.Plan); err != nil {
+		return plan, nil, fmt.Errorf("preparing the plan that Pulumi saved: %w", err)
+	}
+	if plan, err = pulumiplan.Decode(stored, result.Events); err != nil {
+		return plan, nil, fmt.Errorf("reading the plan that Pulumi saved: %w", err)
+	}
+	return plan, stored, nil
 }
 
 // sameImage makes sure that the pod still runs the image that the preview was meant for: a container that is restarted may
