@@ -57,9 +57,9 @@ type record struct {
 
 // pod is an agent with its journal, as long as its pod lives.
 type pod struct {
-	uid     string
-	journal map[string]*record
-	current *record
+	uid, image string
+	journal    map[string]*record
+	current    *record
 }
 
 // agents are the agents of all pods. They keep the real agent's promises: an id that is started twice runs once, one operation

@@ -145,6 +145,9 @@ func (w *world) mutates(r *record) {
 	if was, is := inputsOf(&preview.op), inputsOf(&r.op); was != is {
 		w.fail("%s was previewed with %s and is applied with %s", plan.Name, was, is)
 	}
+	if bound.WorkspaceImage != w.pod.image && w.imageMoved != w.loops {
+		w.fail("%s is applied by another image", plan.Name)
+	}
 	if bound.StateDigest != w.stateDigest() || bound.Revision != r.op.Source.Commit {
 		w.fail("%s is applied to another world than it was made for", plan.Name)
 	}
@@ -182,11 +185,18 @@ func (w *world) checkSettled(whole bool) {
 		w.fail("%d plans wait at once", open)
 	case last == nil || last.Revision != w.head || last.Generation != o.Generation || last.ConfigDigest != o.Status.ConfigDigest:
 		w.fail("what is wanted now was never previewed: %s; status %s", text(last), text(ready))
+	case ready.Reason == v1alpha1.ReasonInSync && last.Result == v1alpha1.PreviewChanges && !w.isApplied(last.Plan):
+		w.fail("the Stack is in sync and what was previewed was not applied")
 	case ready.Reason == v1alpha1.ReasonInSync && open > 0:
 		w.fail("the Stack is in sync and a plan waits")
 	case ready.Reason != v1alpha1.ReasonInSync && ready.Reason != v1alpha1.ReasonRejected && open == 0:
 		w.fail("no plan waits and the Stack is %s: %s", ready.Reason, ready.Message)
 	}
+}
+
+func (w *world) isApplied(plan string) bool {
+	p, ok := w.api.objects[key{"UpdatePlan", plan}].(*v1alpha1.UpdatePlan)
+	return ok && planstate.Of(p) == planstate.Applied
 }
 
 // checkWaiting compares the plan that waits with the world.

@@ -302,6 +302,7 @@ func (w *world) changeImage() {
 		return
 	}
 	w.say("image %d", w.image)
+	w.pod.image, w.imageMoved = w.imageID(), w.loops
 	w.restartAgent()
 	if o, ok := w.api.objects[key{"Pod", name + "-workspace"}].(*corev1.Pod); ok {
 		o = clone(o)

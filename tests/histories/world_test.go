@@ -61,6 +61,8 @@ type world struct {
 	// faults lets things go wrong. depth counts how deep the world moves in the middle of a loop.
 	faults bool
 	depth  int
+	// loops counts the loops of the operator; imageMoved is the one in the middle of which the image did.
+	loops, imageMoved int
 	// fatal is at which deed the operator dies, counted down; 0: it does not.
 	fatal     int
 	afterDeed bool
@@ -277,6 +279,7 @@ func (w *world) work() bool {
 		return false
 	}
 	w.running[r] = true
+	w.loops++
 	defer func() { w.running[r] = false }()
 	result, err := w.controllers[r.controller].Reconcile(context.Background(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: namespace, Name: r.name}})
 	switch {
@@ -364,7 +367,7 @@ func (w *world) kubelet() {
 		o.Status.Phase = corev1.PodRunning
 		o.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "pulumi", ImageID: w.imageID()}}
 		w.must(w.api.create(o))
-		w.pod = &pod{uid: string(o.UID), journal: map[string]*record{}}
+		w.pod = &pod{uid: string(o.UID), image: w.imageID(), journal: map[string]*record{}}
 		w.say("pod %s runs", w.pod.uid)
 	}
 	ws.Status.Pod = &v1alpha1.PodReference{Name: name + "-workspace", UID: w.pod.uid}
