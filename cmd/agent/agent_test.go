@@ -75,7 +75,7 @@ func TestInstallBringsTheUser(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for range 2 { // an init container can run again
-		if err := run([]string{"install", dir, "/work/home"}); err != nil {
+		if err := run([]string{"install", dir, "/plangate/work/home"}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -185,7 +185,7 @@ func TestCheckURL(t *testing.T) {
 func TestListOfARealRemote(t *testing.T) {
 	git, err := exec.LookPath("git")
 	if err != nil {
-		t.Skip("git is not installed")
+		t.Fatal("git is not installed: these tests need the real one")
 	}
 	root := t.TempDir()
 	run := func(dir string, args ...string) string {

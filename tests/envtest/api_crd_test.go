@@ -144,7 +144,7 @@ func kubectl(t *testing.T, arguments ...string) string {
 	t.Helper()
 	command := filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl")
 	if _, err := os.Stat(command); err != nil {
-		t.Skipf("no kubectl in KUBEBUILDER_ASSETS: %v", err)
+		t.Fatalf("no kubectl in KUBEBUILDER_ASSETS: %v", err)
 	}
 	arguments = append([]string{"--kubeconfig", world.kubeconfig}, arguments...)
 	output, err := exec.CommandContext(t.Context(), command, arguments...).CombinedOutput()
