@@ -14,6 +14,7 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"github.com/plangate/plangate/plans/redact"
 	"github.com/plangate/plangate/workspace"
 	"github.com/plangate/plangate/workspace/agent/agentpb"
 	"github.com/plangate/plangate/workspace/checkout"
@@ -32,7 +33,7 @@ type execution struct {
 	*Server
 	op   *workspace.Operation
 	o    *operation
-	mask *pulumi.Mask
+	mask *redact.Mask
 	out  *workspace.Result
 
 	target   pulumi.Target
@@ -61,7 +62,7 @@ func fail(reason string, err error) error { return &stop{workspace.Failed, reaso
 // execute runs an operation to its end. Whatever happens, it returns a result.
 func (s *Server) execute(ctx context.Context, o *operation, op *workspace.Operation) *workspace.Result {
 	x := &execution{
-		Server: s, op: op, o: o, mask: pulumi.NewMask(secretsOf(op)),
+		Server: s, op: op, o: o, mask: redact.NewMask(secretsOf(op)),
 		out: &workspace.Result{ID: op.ID, Type: op.Type, StartedAt: o.startedAt},
 	}
 	defer x.cleanUp()
