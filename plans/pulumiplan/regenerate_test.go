@@ -7,103 +7,90 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/plangate/plangate/tests/golden"
 )
 
 var regenerate = flag.Bool("regenerate", false, "run the real Pulumi CLI, from PATH, to make plan.json and events.ndjson anew")
 
-const header = `name: demo
-runtime: yaml
-plugins:
-  providers:
-    - name: files
-      path: %s
-config:
-  demo:dir: {type: string}
-  demo:password: {type: string}
-`
-
-// TestRegenerate makes the golden plans anew and applies each of them, stripped, so that what Strip takes away is proved to
-// be of no use to an apply:
-//
-//	PATH=$(hack/cache/path.sh pulumi pulumi-language-yaml):$PATH go test ./plans/pulumiplan -run TestRegenerate -regenerate
+// TestRegenerate makes the golden plans anew with the real CLI, and applies each of them after Strip: the proof that what
+// Strip takes away is of no use to an apply.
 func TestRegenerate(t *testing.T) {
 	if !*regenerate {
 		t.Skip("without -regenerate")
 	}
 	lab := t.TempDir()
-	build := exec.Command("go", "build", "-o", filepath.Join(lab, "plugin", "pulumi-resource-files"), "../../tests/provider-files")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building the provider: %v\n%s", err, out)
+	for dir, version := range map[string]string{"plugin": "0.1.0", "plugin-0.1.0": "0.1.0", "plugin-0.2.0": "0.2.0"} {
+		if err := golden.Build("../..", filepath.Join(lab, dir), version); err != nil {
+			t.Fatal(err)
+		}
 	}
-	for _, dir := range cases(t) {
-		t.Run(filepath.Base(dir), func(t *testing.T) {
-			dir, err := filepath.Abs(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
-			newBench(t, lab, dir).run()
-		})
+	for _, c := range golden.Cases(t, testdata) {
+		t.Run(c.Name, func(t *testing.T) { newBench(t, lab, &c).run() })
 	}
 }
 
-// bench runs the CLI for one case.
+// bench is a folder in which one case is played.
 type bench struct {
-	t                *testing.T
-	lab, dir         string
-	root, world, cwd string
-	env              []string
+	*golden.Case
+	t                      *testing.T
+	lab, root, world, home string
+	env                    []string
 }
 
-func newBench(t *testing.T, lab, dir string) *bench {
+func newBench(t *testing.T, lab string, c *golden.Case) *bench {
 	t.Helper()
 	root := t.TempDir()
-	b := &bench{t: t, lab: lab, dir: dir, root: root, world: filepath.Join(root, "world"), cwd: filepath.Join(root, "project")}
-	for _, d := range []string{b.world, b.cwd, filepath.Join(root, "state")} {
+	b := &bench{t: t, Case: c, lab: lab, root: root, world: filepath.Join(root, "world"), home: filepath.Join(root, "home")}
+	for _, d := range []string{b.world, b.home, filepath.Join(root, "project"), filepath.Join(root, "state")} {
 		if err := os.MkdirAll(d, 0o750); err != nil {
 			t.Fatal(err)
 		}
 	}
 	b.env = append(os.Environ(),
-		"PULUMI_BACKEND_URL=file://"+filepath.Join(root, "state"), "PULUMI_HOME="+filepath.Join(lab, "home"),
+		"PULUMI_BACKEND_URL=file://"+filepath.Join(root, "state"), "PULUMI_HOME="+b.home,
 		"PULUMI_CONFIG_PASSPHRASE=pass", "PULUMI_SKIP_UPDATE_CHECK=true", "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION=true",
-		"PULUMI_DEBUG_COMMANDS=true", "WORLD="+b.world)
+		"PULUMI_DEBUG_COMMANDS=true")
 	return b
 }
 
 func (b *bench) run() {
-	b.program("after.yaml")
-	b.must("pulumi", "stack", "init", "s1", "-Q")
-	b.must("pulumi", "config", "set", "-s", "s1", "dir", b.world)
-	b.must("pulumi", "config", "set", "-s", "s1", "--secret", "password", "canary-hunter2")
-	if _, err := os.Stat(filepath.Join(b.dir, "before.yaml")); err == nil {
-		b.program("before.yaml")
-		b.must("pulumi", "up", "-s", "s1", "--yes", "--skip-preview", "--non-interactive")
+	golden.Run(b.t, b.Setup, b.world)
+	b.install(b.PluginsBefore)
+	b.program(b.After)
+	b.init(golden.Stack)
+	if b.Base != "" {
+		b.program(b.Base)
+		b.init("base")
+		b.must("up", "-s", "base", "--yes", "--skip-preview")
 	}
-	if script, err := os.ReadFile(filepath.Join(b.dir, "drift.sh")); err == nil {
-		b.must("sh", "-ec", string(script))
+	if b.Before != "" {
+		b.program(b.Before)
+		b.must("up", "-s", golden.Stack, "--yes", "--skip-preview")
 	}
-	b.program("after.yaml")
-	var flags []string
-	if text, err := os.ReadFile(filepath.Join(b.dir, "flags")); err == nil {
-		flags = strings.Fields(string(text))
-	}
+	golden.Run(b.t, b.Drift, b.world)
+	b.install(b.PluginsAfter)
+	b.program(b.After)
 	plan, events := filepath.Join(b.root, "plan.json"), filepath.Join(b.root, "events.ndjson")
-	b.must("pulumi", append([]string{"preview", "-s", "s1", "--non-interactive", "--save-plan", plan, "--event-log", events}, flags...)...)
-	planFile, log := read(b.t, plan), read(b.t, events)
-	b.write("plan.json", b.normalise(indented(b.t, planFile)))
-	b.write("events.ndjson", b.normalise(withoutDiagnostics(b.t, log)))
-	b.applies(planFile, flags)
+	preview := append([]string{"preview", "-s", golden.Stack, "--save-plan", plan, "--event-log", events}, b.Flags()...)
+	if len(b.Fails) > 0 {
+		b.fails(b.Fails, preview...)
+		return
+	}
+	b.must(preview...)
+	planFile := read(b.t, plan)
+	b.write("plan.json", golden.Normalise(indented(b.t, planFile), b.root, b.lab))
+	b.write("events.ndjson", golden.Normalise(withoutDiagnostics(read(b.t, events)), b.root, b.lab))
+	b.applies(planFile)
 }
 
-// applies applies a stripped plan, and looks whether the world is then as the program wants it.
-func (b *bench) applies(planFile []byte, flags []string) {
+// applies applies the stripped plan; then there is nothing left to do. A plan that Pulumi refuses is refused.
+func (b *bench) applies(planFile []byte) {
 	stripped, err := Strip(planFile)
 	if err != nil {
 		b.t.Fatal(err)
@@ -112,57 +99,75 @@ func (b *bench) applies(planFile []byte, flags []string) {
 	if err := os.WriteFile(path, stripped, 0o600); err != nil {
 		b.t.Fatal(err)
 	}
-	b.must("pulumi", append([]string{"up", "-s", "s1", "--yes", "--non-interactive", "--plan", path}, flags...)...)
-	b.must("pulumi", append([]string{"preview", "-s", "s1", "--non-interactive", "--expect-no-changes"}, flags...)...)
+	golden.Run(b.t, b.Between, b.world)
+	up := append([]string{"up", "-s", golden.Stack, "--yes", "--plan", path}, b.Flags()...)
+	if len(b.Refused) > 0 {
+		b.fails(nil, up...) // what is said is a matter of the agent: see workspace/agent
+		return
+	}
+	b.must(up...)
+	b.must(append([]string{"preview", "-s", golden.Stack, "--expect-no-changes"}, b.Flags()...)...)
 }
 
-func (b *bench) program(name string) {
-	text := fmt.Sprintf(header, filepath.Join(b.lab, "plugin")) + strings.ReplaceAll(string(read(b.t, b.dir, name)), "$WORLD", b.world)
-	if err := os.WriteFile(filepath.Join(b.cwd, "Pulumi.yaml"), []byte(text), 0o600); err != nil {
+func (b *bench) install(versions []string) {
+	for _, v := range versions {
+		dir := golden.PluginDir(b.home, v)
+		if err := os.MkdirAll(dir, 0o750); err != nil {
+			b.t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "pulumi-resource-files"), read(b.t, b.lab, "plugin-"+v, "pulumi-resource-files"), 0o700); err != nil { //nolint:gosec // G306: a program
+			b.t.Fatal(err)
+		}
+	}
+}
+
+func (b *bench) init(stack string) {
+	b.must("stack", "init", stack)
+	b.must("config", "set", "-s", stack, "dir", b.world)
+	b.must("config", "set", "-s", stack, "--secret", "password", golden.Secret)
+}
+
+func (b *bench) program(text string) {
+	plugin := ""
+	if len(b.PluginsBefore) == 0 {
+		plugin = filepath.Join(b.lab, "plugin")
+	}
+	if err := os.WriteFile(filepath.Join(b.root, "project", "Pulumi.yaml"), []byte(golden.Program(text, b.world, plugin)), 0o600); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-func (b *bench) must(name string, args ...string) {
+func (b *bench) call(args ...string) (string, error) {
+	c := exec.Command("pulumi", append(args, "--non-interactive")...) //nolint:gosec // G204: the CLI
+	c.Dir, c.Env = filepath.Join(b.root, "project"), b.env
+	out, err := c.CombinedOutput()
+	return string(out), err
+}
+
+func (b *bench) must(args ...string) {
 	b.t.Helper()
-	c := exec.Command(name, args...)
-	c.Dir, c.Env = b.cwd, b.env
-	if out, err := c.CombinedOutput(); err != nil {
-		b.t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	if out, err := b.call(args...); err != nil {
+		b.t.Fatalf("pulumi %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+func (b *bench) fails(words []string, args ...string) {
+	b.t.Helper()
+	out, err := b.call(args...)
+	if err == nil {
+		b.t.Fatalf("pulumi %s: it should fail\n%s", strings.Join(args, " "), out)
+	}
+	for _, w := range words {
+		if !strings.Contains(out, w) {
+			b.t.Errorf("pulumi %s: it should say %q\n%s", strings.Join(args, " "), w, out)
+		}
 	}
 }
 
 func (b *bench) write(name string, text []byte) {
-	if err := os.WriteFile(filepath.Join(b.dir, name), text, 0o644); err != nil { //nolint:gosec // a golden file
+	if err := os.WriteFile(filepath.Join(b.Dir, name), text, 0o644); err != nil { //nolint:gosec // a golden file
 		b.t.Fatal(err)
 	}
-}
-
-var volatile = []struct {
-	pattern *regexp.Regexp
-	text    string
-}{
-	{regexp.MustCompile(`"time": "[^"]*"`), `"time": "2026-01-01T00:00:00Z"`},
-	{regexp.MustCompile(`"timestamp":\d+`), `"timestamp":0`},
-	{regexp.MustCompile(`"durationSeconds":\d+`), `"durationSeconds":0`},
-	{regexp.MustCompile(`"v1:[^"]*"`), `"v1:AAAAAAAAAAAAAAAA:AAAA"`},
-	{regexp.MustCompile(`"seed": "[^"]*"`), `"seed": "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="`},
-	{regexp.MustCompile(`"magic": "[^"]*"`), `"magic": "00"`},
-	{regexp.MustCompile(`::[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f-]{17}`), `::00000000-0000-4000-8000-000000000000`},
-	{regexp.MustCompile(`"id":"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f-]{17}"`), `"id":"00000000-0000-4000-8000-000000000000"`},
-	{regexp.MustCompile(`(tok|other)-[0-9a-f]{7}`), `$1-0000000`},
-}
-
-// normalise takes out what differs from run to run and means nothing.
-func (b *bench) normalise(text []byte) []byte {
-	text = bytes.ReplaceAll(text, []byte(b.root), []byte("/lab"))
-	text = bytes.ReplaceAll(text, []byte(b.lab), []byte("/lab"))
-	const unknown, kept = "04da6b54-80e4-46f7-96ec-b56ff0331ba9", "<unknown>"
-	text = bytes.ReplaceAll(text, []byte(unknown), []byte(kept))
-	for _, v := range volatile {
-		text = v.pattern.ReplaceAll(text, []byte(v.text))
-	}
-	return bytes.ReplaceAll(text, []byte(kept), []byte(unknown))
 }
 
 func indented(t *testing.T, text []byte) []byte {
@@ -174,8 +179,8 @@ func indented(t *testing.T, text []byte) []byte {
 	return out.Bytes()
 }
 
-func withoutDiagnostics(t *testing.T, log []byte) []byte {
-	t.Helper()
+// withoutDiagnostics drops what is not read and differs between runs.
+func withoutDiagnostics(log []byte) []byte {
 	var out []byte
 	for line := range bytes.Lines(log) {
 		if !bytes.Contains(line, []byte(`"diagnosticEvent"`)) {
