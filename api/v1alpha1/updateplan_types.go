@@ -83,7 +83,8 @@ type UpdatePlanSpec struct {
 	// +kubebuilder:validation:MaxItems=100
 	Changes []ResourceChange `json:"changes,omitempty"`
 	// changesConfigMap is the name of the ConfigMap, in this namespace, that holds all changes, secrets masked, under the
-	// key "changes.json". Absent: changes is the whole list.
+	// key "changes.json"; when they are too many, gzip-compressed under "changes.json.gz", which goes on in as many ConfigMaps
+	// of this name and "-1", "-2", … as "parts" tells. Absent: changes is the whole list.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ChangesConfigMap string `json:"changesConfigMap,omitempty"`

@@ -57,6 +57,7 @@ func copyOf(text []byte, i int) []byte {
 	text = bytes.ReplaceAll(text, []byte(one+`"`), fmt.Appendf(nil, `%s%d"`, one, i))
 	text = bytes.ReplaceAll(text, []byte(`"name": "one"`), fmt.Appendf(nil, `"name": "one%d"`, i))
 	text = bytes.ReplaceAll(text, []byte("/one.txt"), fmt.Appendf(nil, "/one%d.txt", i))
+	text = bytes.ReplaceAll(text, []byte("hello again"), fmt.Appendf(nil, "hello again %x", sha256.Sum256(fmt.Append(nil, i))))
 	return hashes.ReplaceAllFunc(text, func(old []byte) []byte {
 		return fmt.Appendf(nil, `"sha256":"%x"`, sha256.Sum256(fmt.Appendf(nil, "%s%d", old, i)))
 	})
