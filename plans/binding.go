@@ -32,6 +32,9 @@ type BindingInput struct {
 	WorkspaceImage string
 	// Refresh is the flag of preview and apply.
 	Refresh bool
+	// Targets and TargetDependents are flags of preview and apply, too.
+	Targets          []string
+	TargetDependents bool
 	// Facts are what the preview found in the pod.
 	Facts Facts
 }
@@ -42,8 +45,12 @@ var (
 	entryPattern  = regexp.MustCompile(`\A[0-9a-f]{16}\z`)
 )
 
-// MaxPlugins is the most plugins that a Binding may name.
-const MaxPlugins = 100
+const (
+	// MaxPlugins is the most plugins that a Binding may name, MaxTargets the most targets.
+	MaxPlugins = 100
+	MaxTargets = 50
+	maxTarget  = 512
+)
 
 // NewBinding returns everything, beside the plan file, that an approval is tied to. It fails when a fact is missing or is
 // not what it should be: an approval must not be tied to nothing.
@@ -56,10 +63,13 @@ func NewBinding(in BindingInput) (v1alpha1.Binding, error) {
 		ConfigDigest:   in.ConfigDigest,
 		StateDigest:    in.Facts.StateDigest,
 		Refresh:        in.Refresh,
+		Targets:        in.Targets,
 		ConfigEntries:  in.ConfigEntries,
 		PulumiVersion:  in.Facts.PulumiVersion,
 		Plugins:        in.Facts.Plugins,
 		WorkspaceImage: in.WorkspaceImage,
+
+		TargetDependents: in.TargetDependents,
 	}
 	return b, checkBinding(b)
 }
@@ -92,6 +102,14 @@ func checkLists(b v1alpha1.Binding) error {
 		if p.Name == "" || !utf8.ValidString(p.Name+p.Version) || p.Digest != "" && !digestPattern.MatchString(p.Digest) {
 			return fmt.Errorf("binding: plugins: malformed: %q", PluginText(p))
 		}
+	}
+	for _, t := range b.Targets {
+		if t == "" || len(t) > maxTarget || !utf8.ValidString(t) {
+			return fmt.Errorf("binding: targets: malformed: %q", t)
+		}
+	}
+	if len(b.Targets) > MaxTargets {
+		return fmt.Errorf("binding: %d targets are too many", len(b.Targets))
 	}
 	if len(b.Plugins) > MaxPlugins || len(b.ConfigEntries) > MaxConfigEntries {
 		return fmt.Errorf("binding: %d plugins and %d entries of the configuration are too many", len(b.Plugins), len(b.ConfigEntries))

@@ -27,8 +27,8 @@ const (
 	// maxLines and maxLine, in bytes, are what an UpdatePlan's status may hold.
 	maxLines = 300
 	maxLine  = 512
-	// maxClosing is how many lines there can be after the changes.
-	maxClosing = 3
+	// maxClosing is how many lines there can be before and after the changes.
+	maxClosing = 4
 	maxColumn  = 40
 	indent     = "      "
 )
@@ -68,7 +68,7 @@ func DiffLines(spec *v1alpha1.UpdatePlanSpec) []string {
 	changes = changes[:min(len(changes), MaxListed)]
 	entries := entriesOf(changes)
 	ration(entries)
-	var lines []string
+	lines := limits(spec)
 	for _, e := range entries {
 		lines = append(append(lines, e.head), e.lines()...)
 	}
@@ -80,6 +80,23 @@ func DiffLines(spec *v1alpha1.UpdatePlanSpec) []string {
 		lines[i] = oneLine(lines[i])
 	}
 	return lines
+}
+
+// limits says that a plan is not one of the whole program.
+func limits(spec *v1alpha1.UpdatePlanSpec) []string {
+	targets := spec.Binding.Targets
+	if len(targets) == 0 {
+		return nil
+	}
+	names := make([]string, 0, len(targets))
+	for _, t := range targets {
+		names = append(names, shortenMiddle(nameIn(t), 60))
+	}
+	line := "limited to " + some(names)
+	if spec.Binding.TargetDependents {
+		line += " and what depends on " + plural(len(targets), "it", "them")
+	}
+	return []string{line + ": whatever else the program wants is not in this plan"}
 }
 
 func entriesOf(changes []v1alpha1.ResourceChange) []entry {

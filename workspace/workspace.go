@@ -87,6 +87,10 @@ type SourceAuth struct {
 type Options struct {
 	// Refresh reads the real resources first.
 	Refresh bool `json:"refresh,omitempty"`
+	// Targets are the URNs that are limited to. None: all resources.
+	Targets []string `json:"targets,omitempty"`
+	// TargetDependents takes in what depends on the targets.
+	TargetDependents bool `json:"targetDependents,omitempty"`
 }
 
 // Facts are what an operation found when it started: the part of an approval's binding that only the pod can see.

@@ -107,6 +107,20 @@ type StackSpec struct {
 	// +optional
 	Refresh bool `json:"refresh,omitempty"`
 
+	// targets limits preview and apply to these resources, by URN, in which Pulumi takes * and **; all others stay as they
+	// are, whatever the program says. Each plan says that it is limited. Absent or empty: the whole program.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=50
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=512
+	Targets []string `json:"targets,omitempty"`
+
+	// targetDependents takes in what depends on the targets, too. Without it Pulumi refuses to preview a change of a target
+	// that others must follow. Absent: false. It means nothing without targets.
+	// +optional
+	TargetDependents bool `json:"targetDependents,omitempty"`
+
 	// suspend stops all work on the Stack: no preview, no apply. A preview that runs is stopped, an apply is let end. It is an
 	// edit of the spec and ends a waiting plan. Absent: false.
 	// +optional

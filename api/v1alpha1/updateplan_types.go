@@ -172,6 +172,15 @@ type Binding struct {
 	// refresh tells whether the real resources are read before preview and apply.
 	// +optional
 	Refresh bool `json:"refresh,omitempty"`
+	// targets are the URNs that preview and apply are limited to. Absent: they are not limited.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=50
+	// +kubebuilder:validation:items:MaxLength=512
+	Targets []string `json:"targets,omitempty"`
+	// targetDependents tells whether what depends on the targets is taken in. Absent: it is not.
+	// +optional
+	TargetDependents bool `json:"targetDependents,omitempty"`
 	// configEntries are one short keyed digest for each entry of the configuration and the environment, so that what moved in
 	// configDigest can be named. Absent: there are none, or too many to list.
 	// +optional

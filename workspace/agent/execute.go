@@ -300,6 +300,7 @@ func (x *execution) request(plan string) pulumi.Request {
 	var tally pulumi.Tally
 	return pulumi.Request{
 		Target: x.target, PlanFile: plan, Refresh: x.op.Options.Refresh,
+		Targets: x.op.Options.Targets, TargetDependents: x.op.Options.TargetDependents,
 		OnLine: func(line string) {
 			if strings.TrimSpace(line) != "" {
 				x.say(line)

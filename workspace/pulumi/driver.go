@@ -42,6 +42,9 @@ type Request struct {
 	PlanFile string
 	// Refresh reads the real resources first.
 	Refresh bool
+	// Targets limits it to these URNs, and to what depends on them if TargetDependents says so. None: all resources.
+	Targets          []string
+	TargetDependents bool
 	// OnStart is called with the process of the CLI.
 	OnStart func(pid int)
 	// OnEvent is called for each engine event as it comes, with its JSON. Phases start at 1.

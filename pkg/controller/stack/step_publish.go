@@ -186,6 +186,7 @@ func (r *Reconciler) spec(s *scope, plan plans.Plan, artifact v1alpha1.Artifact,
 	op := s.stack.Status.Operation
 	binding, err := plans.NewBinding(plans.BindingInput{
 		Repository: s.stack.Spec.ProjectRepo, Directory: s.stack.Spec.RepoDir, ConfigDigest: op.ConfigDigest, ConfigEntries: s.inputs.ConfigEntries,
+		Targets: s.stack.Spec.Targets, TargetDependents: s.stack.Spec.TargetDependents,
 		Refresh: s.stack.Spec.Refresh, WorkspaceImage: op.WorkspaceImage, Facts: coreFacts(s.result.Facts),
 	})
 	if err != nil {

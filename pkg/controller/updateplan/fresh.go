@@ -43,6 +43,7 @@ func (r *Reconciler) stillFresh(ctx context.Context, s *scope) outcome.Outcome {
 	now := s.plan.Spec.Binding
 	now.Repository, now.Directory, now.Revision, now.WorkspaceImage = spec.ProjectRepo, spec.RepoDir, revision.Commit, image
 	now.ConfigDigest, now.ConfigEntries, now.Refresh = in.ConfigDigest, in.ConfigEntries, spec.Refresh
+	now.Targets, now.TargetDependents = spec.Targets, spec.TargetDependents
 	if mismatches := plans.Compare(s.plan.Spec.Binding, now); len(mismatches) > 0 {
 		s.mismatches = mismatches
 		s.obsolete = &ending{v1alpha1.ReasonStale, "nothing was changed: " + words(mismatches)}

@@ -144,7 +144,7 @@ func (r *Reconciler) start(ctx context.Context, s *scope) outcome.Outcome {
 		Plan:   planFile, PlanDigest: s.plan.Spec.Artifact.Digest,
 	}
 	s.inputs.Operation(s.stack, order)
-	order.Options.Refresh = bound.Refresh
+	order.Options = workspace.Options{Refresh: bound.Refresh, Targets: bound.Targets, TargetDependents: bound.TargetDependents}
 	target := workspaces.Target(s.ws)
 	err = r.agents.Start(ctx, target, order)
 	switch {
