@@ -475,7 +475,7 @@ type UpdatePlanStatus struct {
 	// +optional
 	Record *PlanRecord `json:"record,omitempty"`
 	// lock is why the approved plan is not applied yet: somebody holds the lock of its stack. It is never broken; the plan is
-	// tried again until it expires. Absent: no lock was met, or it is tried just now.
+	// tried again until it expires. Absent: no lock was met.
 	// +optional
 	Lock *LockWait `json:"lock,omitempty"`
 	// releasedLocks are the locks that were removed so that this plan could be applied, the last 10: those of our own operations

@@ -29,13 +29,13 @@ func Progress(planFile, events []byte) (done, rest []v1alpha1.StepState, err err
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the plan file: %w", err)
 	}
-	p := &progress{states: map[step]*v1alpha1.StepState{}, errors: map[string]string{}}
+	p := &progress{states: map[planStep]*v1alpha1.StepState{}, errors: map[string]string{}}
 	for urn, planned := range saved.ResourcePlans {
 		for _, op := range planned.Steps {
-			p.expect(step{string(urn), op})
+			p.expect(planStep{string(urn), op})
 		}
 	}
-	slices.SortFunc(p.order, func(a, b step) int { return compareSteps(a, b) })
+	slices.SortFunc(p.order, func(a, b planStep) int { return compareSteps(a, b) })
 	for _, line := range bytes.Split(events, []byte("\n")) {
 		var e apitype.EngineEvent
 		if len(bytes.TrimSpace(line)) > 0 && decodeOne(line, &e, false) == nil {
@@ -46,22 +46,22 @@ func Progress(planFile, events []byte) (done, rest []v1alpha1.StepState, err err
 	return done, rest, nil
 }
 
-// step is one step for one resource. A resource has at most one of a kind in an update, except for the deletion of several
+// planStep is one step for one resource. A resource has at most one of a kind in an update, except for the deletion of several
 // instances that were left behind, which are told as one.
-type step struct {
+type planStep struct {
 	urn string
 	op  apitype.OpType
 }
 
 type progress struct {
-	states map[step]*v1alpha1.StepState
+	states map[planStep]*v1alpha1.StepState
 	// order is that of the plan, finished that in which steps ended well.
-	order, finished []step
+	order, finished []planStep
 	// errors are the last error of each resource.
 	errors map[string]string
 }
 
-func compareSteps(a, b step) int {
+func compareSteps(a, b planStep) int {
 	if a.urn != b.urn {
 		if a.urn < b.urn {
 			return -1
@@ -88,7 +88,7 @@ func acts(op apitype.OpType) bool {
 }
 
 // expect adds a step that is planned. What Pulumi keeps for itself does not count.
-func (p *progress) expect(s step) *v1alpha1.StepState {
+func (p *progress) expect(s planStep) *v1alpha1.StepState {
 	if typ, name := typeAndName(s.urn); !acts(s.op) || plans.Bookkeeping(typ, name) {
 		return nil
 	}
@@ -108,19 +108,19 @@ func (p *progress) take(e *apitype.EngineEvent) {
 		p.errors[e.DiagnosticEvent.URN] = e.DiagnosticEvent.Message
 	case e.ResourcePreEvent != nil:
 		m := e.ResourcePreEvent.Metadata
-		if state := p.expect(step{m.URN, m.Op}); state != nil && !e.ResourcePreEvent.Planning && state.Outcome == v1alpha1.StepNotStarted {
+		if state := p.expect(planStep{m.URN, m.Op}); state != nil && !e.ResourcePreEvent.Planning && state.Outcome == v1alpha1.StepNotStarted {
 			state.Outcome = v1alpha1.StepCutOff
 		}
 	case e.ResOpFailedEvent != nil:
 		m := e.ResOpFailedEvent.Metadata
-		if state := p.expect(step{m.URN, m.Op}); state != nil {
+		if state := p.expect(planStep{m.URN, m.Op}); state != nil {
 			state.Outcome = v1alpha1.StepFailed
 		}
 	case e.ResOutputsEvent != nil && !e.ResOutputsEvent.Planning:
 		m := e.ResOutputsEvent.Metadata
-		if state := p.expect(step{m.URN, m.Op}); state != nil && state.Outcome != v1alpha1.StepDone {
+		if state := p.expect(planStep{m.URN, m.Op}); state != nil && state.Outcome != v1alpha1.StepDone {
 			state.Outcome = v1alpha1.StepDone
-			p.finished = append(p.finished, step{m.URN, m.Op})
+			p.finished = append(p.finished, planStep{m.URN, m.Op})
 		}
 	}
 }
@@ -146,7 +146,7 @@ func (p *progress) report() (done, rest []v1alpha1.StepState) {
 }
 
 // detail says what is to be known of a step beside how it ended.
-func (p *progress) detail(s step) string {
+func (p *progress) detail(s planStep) string {
 	text := p.half(s)
 	state := p.states[s]
 	if state.Outcome == v1alpha1.StepCutOff {
@@ -159,9 +159,9 @@ func (p *progress) detail(s step) string {
 }
 
 // half says what is there of a resource that was replaced by half.
-func (p *progress) half(s step) string {
+func (p *progress) half(s planStep) string {
 	is := func(op apitype.OpType, outcome v1alpha1.StepOutcome) bool {
-		state := p.states[step{s.urn, op}]
+		state := p.states[planStep{s.urn, op}]
 		return state != nil && state.Outcome == outcome
 	}
 	made, gone := is(apitype.OpCreateReplacement, v1alpha1.StepDone), is(apitype.OpDeleteReplaced, v1alpha1.StepDone)
