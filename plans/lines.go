@@ -27,8 +27,9 @@ const (
 	// maxLines and maxLine, in bytes, are what an UpdatePlan's status may hold.
 	maxLines = 300
 	maxLine  = 512
-	// maxClosing is how many lines there can be before and after the changes.
-	maxClosing = 4
+	// maxClosing is how many lines there can be after the changes, maxOpening before them.
+	maxClosing = 3
+	maxOpening = 13
 	maxColumn  = 40
 	indent     = "      "
 )
@@ -68,13 +69,14 @@ func DiffLines(spec *v1alpha1.UpdatePlanSpec) []string {
 	changes = changes[:min(len(changes), MaxListed)]
 	entries := entriesOf(changes)
 	ration(entries)
-	lines := limits(spec)
+	lines := append(opening(spec), limits(spec)...)
+	opened := len(lines)
 	for _, e := range entries {
 		lines = append(append(lines, e.head), e.lines()...)
 	}
 	lines = append(lines, closing(spec)...)
-	if len(lines) == 0 {
-		lines = []string{"no changes"}
+	if len(lines) == opened {
+		lines = append(lines, "no changes")
 	}
 	for i := range lines {
 		lines[i] = oneLine(lines[i])
@@ -278,7 +280,7 @@ func shareRoom(old, now string, room int) (string, string) {
 // ration decides how many lines each change has. Every one has its head and room to say that there is more; the rest goes
 // to the first changes first, in rounds, so that one with many properties leaves something to the others.
 func ration(entries []entry) {
-	left := maxLines - maxClosing - len(entries)
+	left := maxLines - maxOpening - maxClosing - len(entries)
 	for _, limit := range []int{1, 10, maxLines} {
 		for i := range entries {
 			e := &entries[i]

@@ -27,6 +27,8 @@ const (
 type Plan struct {
 	Changes []v1alpha1.ResourceChange
 	Summary v1alpha1.PlanSummary
+	// Pending are the operations that were cut off before, and what the plan does about each: see WithPending.
+	Pending []v1alpha1.PendingOperation
 }
 
 // New sorts and counts changes. same is how many resources stay as they are and are not listed.
@@ -128,7 +130,11 @@ func (p Plan) Masked(secrets []string) Plan {
 	for i := range changes {
 		changes[i] = masked(changes[i], mask)
 	}
-	return Plan{Changes: changes, Summary: p.Summary}
+	pending := slices.Clone(p.Pending)
+	for i := range pending {
+		pending[i].URN = redact.Shorten(mask(pending[i].URN), maxURN)
+	}
+	return Plan{Changes: changes, Summary: p.Summary, Pending: pending}
 }
 
 func masked(c v1alpha1.ResourceChange, mask func(string) string) v1alpha1.ResourceChange {

@@ -57,6 +57,8 @@ func NewSpec(in SpecInput) (v1alpha1.UpdatePlanSpec, error) {
 		Summary:          in.Plan.Summary,
 		Changes:          listed,
 		ChangesConfigMap: in.ChangesConfigMap,
+		Pending:          FirstPending(in.Plan.Pending),
+		PendingCount:     int32(len(in.Plan.Pending)), //nolint:gosec // resources of one stack
 	}
 	changes := StateChanges(in.Plan.Changes, listed, in.ChangesConfigMap)
 	statement, err := NewStatement(statementInput(&spec, in.Namespace, in.Cluster, in.Nonce, changes))
@@ -81,6 +83,7 @@ func statementInput(spec *v1alpha1.UpdatePlanSpec, namespace, cluster, nonce str
 		NotAfter:  spec.NotAfter.Time,
 		Summary:   spec.Summary,
 		Changes:   changes,
+		Pending:   StatePending(spec.Pending, spec.PendingCount),
 	}
 }
 
@@ -132,6 +135,7 @@ func differing(stated, spec Statement) error {
 		{"artifact", stated.Predicate.Artifact, spec.Predicate.Artifact},
 		{"summary", stated.Predicate.Summary, spec.Predicate.Summary},
 		{"changes", stated.Predicate.Changes, spec.Predicate.Changes},
+		{"pending", stated.Predicate.Pending, spec.Predicate.Pending},
 		{"notAfter", stated.Predicate.NotAfter, spec.Predicate.NotAfter},
 	} {
 		was, werr := json.Marshal(f.was)

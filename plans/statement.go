@@ -61,6 +61,7 @@ type Predicate struct {
 	Artifact  StatedArtifact          `json:"artifact"`
 	Summary   v1alpha1.PlanSummary    `json:"summary"`
 	Changes   StatedChanges           `json:"changes"`
+	Pending   StatedPending           `json:"pending"`
 	// NotAfter is RFC 3339 in UTC, whole seconds.
 	NotAfter string `json:"notAfter"`
 	// Nonce is 128 bits in hex that an author cannot foresee.
@@ -85,6 +86,15 @@ type StatedChanges struct {
 	ConfigMap string `json:"configMap"`
 }
 
+// StatedPending ties the operations that were cut off before, and what an approver reads of them, to the approval.
+type StatedPending struct {
+	// Count is how many there are.
+	Count int32 `json:"count"`
+	// Listed and ListedDigest are those of the list in the UpdatePlan.
+	Listed       int    `json:"listed"`
+	ListedDigest string `json:"listedDigest"`
+}
+
 // StatementInput is what a statement is made of.
 type StatementInput struct {
 	Namespace, Cluster string
@@ -98,6 +108,7 @@ type StatementInput struct {
 	NotAfter           time.Time
 	Summary            v1alpha1.PlanSummary
 	Changes            StatedChanges
+	Pending            StatedPending
 }
 
 // StateChanges describes the lists of changes for a statement.
@@ -141,6 +152,7 @@ func newStatement(in StatementInput) Statement {
 			Artifact:  StatedArtifact{Size: in.Artifact.Size, Chunks: in.Artifact.Chunks},
 			Summary:   in.Summary,
 			Changes:   in.Changes,
+			Pending:   in.Pending,
 			NotAfter:  in.NotAfter.UTC().Format(time.RFC3339),
 			Nonce:     in.Nonce,
 		},
@@ -226,6 +238,9 @@ func (p Predicate) check() error {
 	}
 	if !digestPattern.MatchString(p.Changes.Digest) || !digestPattern.MatchString(p.Changes.ListedDigest) {
 		return errors.New("statement: the digests of the changes are missing")
+	}
+	if !digestPattern.MatchString(p.Pending.ListedDigest) || int(p.Pending.Count) < p.Pending.Listed {
+		return errors.New("statement: the digest or the count of the pending operations is missing")
 	}
 	if !noncePattern.MatchString(p.Nonce) {
 		return errors.New("statement: nonce is not 128 bits in lower-case hex")

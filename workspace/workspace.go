@@ -54,6 +54,10 @@ type Operation struct {
 	Expect *Facts `json:"expect,omitempty"`
 	// PlanDigest is "sha256:…" of Plan. Required for Apply.
 	PlanDigest string `json:"planDigest,omitempty"`
+	// Timeout is how long it may run; it is then stopped in order. Zero: as long as it takes.
+	Timeout time.Duration `json:"timeout,omitempty"`
+	// Release are the locks of the stack that an Apply may remove if it meets them. Every other lock is left alone.
+	Release []LockRelease `json:"release,omitempty"`
 	// Plan is the plan file that an Apply is constrained to. Streamed, never part of the JSON form.
 	Plan []byte `json:"-"`
 }
@@ -179,6 +183,13 @@ type Result struct {
 	// StartedAt and EndedAt are in the pod's clock, UTC. EndedAt is zero while it runs, and when that is not known.
 	StartedAt time.Time `json:"startedAt"`
 	EndedAt   time.Time `json:"endedAt,omitzero"`
+	// Pending are the operations that the state notes as begun and not ended, as it was read at the start.
+	Pending []Pending `json:"pending,omitempty"`
+	// Locks are the locks that stood in the way, or, for a Preview, that were seen. Empty: none, or the backend shows none
+	// before an update.
+	Locks []Lock `json:"locks,omitempty"`
+	// Released are the locks that an Apply removed, or began to remove when the agent died.
+	Released []ReleasedLock `json:"released,omitempty"`
 	// Plan is the saved plan file of a Preview. Streamed, never part of the JSON form.
 	Plan []byte `json:"-"`
 	// Events are Pulumi's engine events, one JSON object a line (apitype.EngineEvent). Streamed, never part of the JSON form.
@@ -189,6 +200,62 @@ type Result struct {
 type Steps struct {
 	Done  int `json:"done"`
 	Total int `json:"total"`
+}
+
+// Pending is an operation that the state notes as begun and not ended: nobody knows whether it was done.
+type Pending struct {
+	// Operation is Pulumi's word: "creating", "updating", "deleting", "reading", "importing".
+	Operation string `json:"operation"`
+	// URN is the resource's.
+	URN string `json:"urn"`
+}
+
+// Lock is a lock of a stack in its backend.
+type Lock struct {
+	// ID names the lock: no other ever has it. Empty: the backend tells none.
+	ID string `json:"id,omitempty"`
+	// User, Host and PID are whose process holds it, as that process said. Empty and zero: not known.
+	User string `json:"user,omitempty"`
+	Host string `json:"host,omitempty"`
+	PID  int    `json:"pid,omitempty"`
+	// At is when it was taken, by that host's clock. Zero: not known.
+	At time.Time `json:"at,omitzero"`
+	// Text is what the backend says of it, where the fields above are not known.
+	Text string `json:"text,omitempty"`
+}
+
+// LockCause is why a lock may be removed.
+type LockCause string
+
+// Why a lock may be removed. The zero value is invalid.
+const (
+	// LockOwnDead: an operation of ours that is proven dead holds it.
+	LockOwnDead LockCause = "OwnDead"
+	// LockRequested: somebody who may asked for it by its id.
+	LockRequested LockCause = "Requested"
+)
+
+// LockRelease is a lock that may be removed: the one of an id, or all of a host that is proven gone and whose name no other
+// has. Exactly one of ID and Host is set; of none, nothing is removed.
+type LockRelease struct {
+	ID   string `json:"id,omitempty"`
+	Host string `json:"host,omitempty"`
+	// Operation is the dead operation's id, when the lock is known to be ours.
+	Operation string    `json:"operation,omitempty"`
+	Cause     LockCause `json:"cause"`
+	// By tells who asked for it, or what proves it dead.
+	By string `json:"by,omitempty"`
+}
+
+// ReleasedLock is a lock that was removed.
+type ReleasedLock struct {
+	Lock
+	// Operation, Cause and By are those of the LockRelease that allowed it.
+	Operation string    `json:"operation,omitempty"`
+	Cause     LockCause `json:"cause"`
+	By        string    `json:"by,omitempty"`
+	// ReleasedAt is when, in the pod's clock.
+	ReleasedAt time.Time `json:"releasedAt"`
 }
 
 // Mismatch is an expectation that was not met.

@@ -88,6 +88,9 @@ const (
 	// ReasonInterrupted: the process or the pod ended while the plan was being applied; what was done is not known for sure.
 	ReasonInterrupted = "Interrupted"
 
+	// ReasonLocked: the plan is approved, and somebody holds the stack's lock. It is waited for.
+	ReasonLocked = "Locked"
+
 	// Why a plan can be obsolete.
 
 	// ReasonSuperseded: the Stack, its commit or its configuration has moved on.

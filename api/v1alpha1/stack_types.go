@@ -121,6 +121,12 @@ type StackSpec struct {
 	// +optional
 	TargetDependents bool `json:"targetDependents,omitempty"`
 
+	// timeout is how long one preview or apply may run, for example "1h"; it is then stopped in order: Pulumi ends the steps
+	// that it is in, and what was done is told. Absent: as long as it takes.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s')",message="timeout must be at least a second"
+	Timeout *metav1.Duration `json:"timeout,omitempty"`
+
 	// suspend stops all work on the Stack: no preview, no apply. A preview that runs is stopped, an apply is let end. It is an
 	// edit of the spec and ends a waiting plan. Absent: false.
 	// +optional
@@ -264,6 +270,23 @@ type StackStatus struct {
 	// +optional
 	Operation *PreviewOperation `json:"operation,omitempty"`
 
+	// locks are the locks of the stack that were last met, at most 10; nobody but their holders releases them, except as
+	// annotation plangate.dev/unlock says. Absent: none was met, or the backend shows none before an apply.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	Locks []StackLock `json:"locks,omitempty"`
+
+	// unlock tells what the annotation plangate.dev/unlock comes to. Absent: there is none.
+	// +optional
+	Unlock *UnlockStatus `json:"unlock,omitempty"`
+
+	// pending are the operations that were cut off, as the state noted them at the last preview, at most 50. Absent: none.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=50
+	Pending []PendingOperation `json:"pending,omitempty"`
+
 	// outputs are the stack's outputs after the last apply; a secret one is shown as "[secret]". Absent: none known.
 	// +optional
 	Outputs map[string]apiextensionsv1.JSON `json:"outputs,omitempty"`
@@ -284,6 +307,35 @@ type StackStatus struct {
 	// +kubebuilder:validation:MaxLength=1024
 	ObservedRequest string `json:"observedRequest,omitempty"`
 }
+
+// UnlockStatus tells what the annotation plangate.dev/unlock comes to.
+type UnlockStatus struct {
+	// lock is the annotation's value.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Lock string `json:"lock"`
+	// state tells whether that lock is held, as far as is known.
+	// +required
+	State UnlockState `json:"state"`
+	// message says it in words, with the locks that are held.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
+}
+
+// UnlockState tells what an annotation plangate.dev/unlock comes to.
+// +kubebuilder:validation:Enum=Pending;Released;NotHeld
+type UnlockState string
+
+// What an annotation plangate.dev/unlock can come to.
+const (
+	// UnlockPending: the lock is held, and is released when a plan is applied.
+	UnlockPending UnlockState = "Pending"
+	// UnlockReleased: it was released.
+	UnlockReleased UnlockState = "Released"
+	// UnlockNotHeld: no such lock is held; nothing is released.
+	UnlockNotHeld UnlockState = "NotHeld"
+)
 
 // PlanReference names an UpdatePlan of the same namespace.
 type PlanReference struct {

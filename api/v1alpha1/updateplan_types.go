@@ -88,6 +88,68 @@ type UpdatePlanSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ChangesConfigMap string `json:"changesConfigMap,omitempty"`
+	// pending are the operations that an earlier update began and that were cut off, as the state notes them, and what this plan
+	// does about each: the first 50, those that may have made something first. Absent: the state notes none.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=50
+	Pending []PendingOperation `json:"pending,omitempty"`
+	// pendingCount counts all of them. Absent: 0.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	PendingCount int32 `json:"pendingCount,omitempty"`
+}
+
+// PendingType is what was being done to a resource when it was cut off.
+// +kubebuilder:validation:Enum=Creating;Updating;Deleting;Reading;Importing;Other
+type PendingType string
+
+// What can be cut off.
+const (
+	// PendingCreating may have made the resource, of which the state then knows no id.
+	PendingCreating  PendingType = "Creating"
+	PendingUpdating  PendingType = "Updating"
+	PendingDeleting  PendingType = "Deleting"
+	PendingReading   PendingType = "Reading"
+	PendingImporting PendingType = "Importing"
+	// PendingOther is one that this version does not know by name.
+	PendingOther PendingType = "Other"
+)
+
+// PendingEffect is what a plan does about an operation that was cut off.
+// +kubebuilder:validation:Enum=CreatesAgain;DoesAgain;Refreshes;Forgets;Keeps
+type PendingEffect string
+
+// What a plan can do about an operation that was cut off.
+const (
+	// PendingCreatesAgain: the plan creates the resource. If it exists already there are then two, or the provider refuses.
+	PendingCreatesAgain PendingEffect = "CreatesAgain"
+	// PendingDoesAgain: the plan changes or deletes the resource, starting from what the state says of it.
+	PendingDoesAgain PendingEffect = "DoesAgain"
+	// PendingRefreshes: the real resource was read for the plan, and is read again before it is applied.
+	PendingRefreshes PendingEffect = "Refreshes"
+	// PendingForgets: the plan does nothing to the resource, and Pulumi drops the note when it is applied.
+	PendingForgets PendingEffect = "Forgets"
+	// PendingKeeps: the plan does nothing to the resource, and the note stays in the state.
+	PendingKeeps PendingEffect = "Keeps"
+)
+
+// PendingOperation is an operation that was begun and cut off, so that nobody knows whether it was done.
+type PendingOperation struct {
+	// operation is what was being done.
+	// +required
+	Operation PendingType `json:"operation"`
+	// urn is the resource's URN.
+	// +required
+	// +kubebuilder:validation:MaxLength=2048
+	URN string `json:"urn"`
+	// effect is what the plan does about it. Absent where no plan is spoken of.
+	// +optional
+	Effect PendingEffect `json:"effect,omitempty"`
+	// message says in words what that means. Absent where no plan is spoken of.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	Message string `json:"message,omitempty"`
 }
 
 // StackReference names one state of one Stack object.
@@ -139,6 +201,25 @@ type PlanTrigger struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
+	// completes is the plan that was applied in part, or cut off, and whose rest this one is. Absent: it completes none.
+	// +optional
+	Completes *CompletedPlan `json:"completes,omitempty"`
+}
+
+// CompletedPlan is a plan that was applied in part, or cut off.
+type CompletedPlan struct {
+	// name is the UpdatePlan's name.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// digest is the UpdatePlan's digest.
+	// +required
+	// +kubebuilder:validation:MaxLength=71
+	Digest string `json:"digest"`
+	// result is how it ended: PartiallyApplied or Interrupted.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	Result string `json:"result"`
 }
 
 // Binding is everything, beside the plan file, that an approval is tied to. Each field is compared again right before
@@ -403,6 +484,86 @@ type UpdatePlanStatus struct {
 	// end is not recorded yet.
 	// +optional
 	Record *PlanRecord `json:"record,omitempty"`
+	// lock is why the approved plan is not applied yet: somebody holds the lock of its stack. It is never broken; the plan is
+	// tried again until it expires. Absent: no lock was met.
+	// +optional
+	Lock *LockWait `json:"lock,omitempty"`
+	// releasedLocks are the locks that were removed so that this plan could be applied, the last 10: those of our own operations
+	// that died, and one that the annotation plangate.dev/unlock on the Stack named. Absent: none.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	ReleasedLocks []ReleasedLock `json:"releasedLocks,omitempty"`
+}
+
+// StackLock is a lock of a Pulumi stack in its backend.
+type StackLock struct {
+	// id names the lock. It is what the annotation plangate.dev/unlock takes. Absent: the backend tells none.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	ID string `json:"id,omitempty"`
+	// holder is who holds it: "user@host (pid 4711)", or the backend's own words.
+	// +required
+	// +kubebuilder:validation:MaxLength=512
+	Holder string `json:"holder"`
+	// since is when it was taken, by the holder's clock. Absent: not known.
+	// +optional
+	Since *metav1.Time `json:"since,omitempty"`
+	// ours is the id of our own operation that took it. Absent: it is somebody else's, or that cannot be told.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Ours string `json:"ours,omitempty"`
+}
+
+// LockWait is what a plan waits for.
+type LockWait struct {
+	// locks are those that were met, at most 10.
+	// +required
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=10
+	Locks []StackLock `json:"locks"`
+	// attempts counts the attempts to apply that met a lock. None of them changed anything.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	Attempts int32 `json:"attempts"`
+	// metAt is when a lock was last met.
+	// +required
+	MetAt metav1.Time `json:"metAt"`
+	// nextAttemptAt is when the plan is tried again, unless the lock is unlocked before.
+	// +required
+	NextAttemptAt metav1.Time `json:"nextAttemptAt"`
+	// unlock is the value of the annotation plangate.dev/unlock that was last acted on. Absent: none.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Unlock string `json:"unlock,omitempty"`
+}
+
+// LockCause is why a lock was released.
+// +kubebuilder:validation:Enum=OwnDead;Requested
+type LockCause string
+
+// Why a lock can be released.
+const (
+	// LockOwnDead: an operation of ours took it, and its pod is proven gone.
+	LockOwnDead LockCause = "OwnDead"
+	// LockRequested: the annotation plangate.dev/unlock named it.
+	LockRequested LockCause = "Requested"
+)
+
+// ReleasedLock is a lock that the operator removed.
+type ReleasedLock struct {
+	StackLock `json:",inline"`
+	// cause is why.
+	// +required
+	Cause LockCause `json:"cause"`
+	// by tells who asked for it, as far as that is known, or what proved it dead.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	By string `json:"by,omitempty"`
+	// releasedAt is when, by the pod's clock.
+	// +required
+	ReleasedAt metav1.Time `json:"releasedAt"`
 }
 
 // PlanRecord ties the end of a plan to the end of the plan of the same Stack that was recorded before it.
@@ -479,6 +640,15 @@ type ApplyOperation struct {
 	// pod is the workspace pod that it runs or ran in.
 	// +required
 	Pod PodReference `json:"pod"`
+	// host is the pod's host name, which no other pod ever has: by it a lock that the operation leaves behind is known to be
+	// ours. Absent: the pod has none of its own, and its locks are taken for somebody else's.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Host string `json:"host,omitempty"`
+	// unlock is the lock that the annotation plangate.dev/unlock on the Stack named when the operation was asked for. Absent: none.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Unlock string `json:"unlock,omitempty"`
 	// startedAt is when the intent to apply was written down, before anything was started.
 	// +required
 	StartedAt metav1.Time `json:"startedAt"`
@@ -521,6 +691,72 @@ type ApplyOperation struct {
 	// outputs are the stack's outputs after the apply; a secret one is shown as "[secret]". Absent: none.
 	// +optional
 	Outputs map[string]apiextensionsv1.JSON `json:"outputs,omitempty"`
+	// steps tells what was done and what was not, when the plan was not applied whole. Absent: all or nothing was done, or
+	// nothing is known.
+	// +optional
+	Steps *StepReport `json:"steps,omitempty"`
+}
+
+// StepReport is what became of the steps of a plan that was not applied whole.
+type StepReport struct {
+	// done are the steps that were done, in order, the first 50.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=50
+	Done []StepState `json:"done,omitempty"`
+	// doneCount counts all of them.
+	// +optional
+	DoneCount int32 `json:"doneCount"`
+	// notDone are the steps that were not done, or of which that is not known, the first 50: those that failed or were cut off
+	// first.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=50
+	NotDone []StepState `json:"notDone,omitempty"`
+	// notDoneCount counts all of them.
+	// +optional
+	NotDoneCount int32 `json:"notDoneCount"`
+	// configMap is the name of the ConfigMap, in this namespace, with all steps under the key "steps.json". Absent: the lists
+	// above are whole.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	ConfigMap string `json:"configMap,omitempty"`
+	// complete is false when the last steps may be missing, because the process that told of them was cut off.
+	// +optional
+	Complete bool `json:"complete"`
+}
+
+// StepOutcome is what became of a step.
+// +kubebuilder:validation:Enum=Done;Failed;CutOff;NotStarted
+type StepOutcome string
+
+// What can become of a step.
+const (
+	StepDone StepOutcome = "Done"
+	// StepFailed: the provider said so.
+	StepFailed StepOutcome = "Failed"
+	// StepCutOff: it was begun, and nobody knows how it ended.
+	StepCutOff     StepOutcome = "CutOff"
+	StepNotStarted StepOutcome = "NotStarted"
+)
+
+// StepState is one step of Pulumi's for one resource.
+type StepState struct {
+	// step is Pulumi's word for it: "create", "update", "delete", "create-replacement", "delete-replaced".
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	Step string `json:"step"`
+	// outcome is what became of it.
+	// +required
+	Outcome StepOutcome `json:"outcome"`
+	// urn is the resource's URN.
+	// +required
+	// +kubebuilder:validation:MaxLength=2048
+	URN string `json:"urn"`
+	// detail says more in words: why it failed; that both the old and the new resource exist. Absent: there is no more to say.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Detail string `json:"detail,omitempty"`
 }
 
 // Mismatch is a bound fact that has moved.

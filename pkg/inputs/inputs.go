@@ -277,6 +277,9 @@ func (in *Inputs) Operation(stack *v1alpha1.Stack, op *workspace.Operation) {
 	sort.Strings(op.PlainEnv)
 	op.FallbackSalt = in.Salt
 	op.Options = workspace.Options{Refresh: stack.Spec.Refresh, Targets: stack.Spec.Targets, TargetDependents: stack.Spec.TargetDependents}
+	if stack.Spec.Timeout != nil {
+		op.Timeout = stack.Spec.Timeout.Duration
+	}
 }
 
 // SecretValues are all values that must never be shown.

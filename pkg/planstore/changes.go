@@ -25,6 +25,8 @@ const (
 	changesKey = "changes.json"
 	// changesPackedKey holds the list, gzip-compressed, when it is too long as it is.
 	changesPackedKey = "changes.json.gz"
+	// stepsKey holds the steps of an operation, with ".gz" behind it when they are compressed.
+	stepsKey = "steps.json"
 
 	// changesPartsKey holds, in the first ConfigMap of several, how many there are.
 	changesPartsKey = "parts"
@@ -100,6 +102,30 @@ func parts(first *corev1.ConfigMap) (int, error) {
 	return n, nil
 }
 
+// PutSteps stores what became of every step of an operation, and returns the ConfigMap's name; "" when they are
+// too many even compressed. It belongs to o's owners.
+func (s *Store) PutSteps(ctx context.Context, o Object, operation string, steps []v1alpha1.StepState) (string, error) {
+	text, err := json.Marshal(steps)
+	if err != nil {
+		return "", fmt.Errorf("storing the steps: %w", err)
+	}
+	name := objectName(o.Stack, "steps", plans.BytesDigest([]byte(operation)), "")
+	immutable := true
+	cm := &corev1.ConfigMap{ObjectMeta: o.meta(name, v1alpha1.ComponentPlanSteps), Immutable: &immutable}
+	cm.Data = map[string]string{stepsKey: string(text)}
+	if len(text) > maxChunk {
+		packed, err := pack(text)
+		if err != nil {
+			return "", fmt.Errorf("storing the steps: %w", err)
+		}
+		if len(packed) > maxChunk {
+			return "", nil // the first ones are in the status, and all are counted
+		}
+		cm.Data, cm.BinaryData = nil, map[string][]byte{stepsKey + ".gz": packed}
+	}
+	return name, s.putConfigMap(ctx, cm)
+}
+
 func (s *Store) putConfigMap(ctx context.Context, cm *corev1.ConfigMap) error {
 	immutable := true
 	cm.Immutable = &immutable
@@ -115,8 +141,8 @@ func (s *Store) putConfigMap(ctx context.Context, cm *corev1.ConfigMap) error {
 	if err := s.reader.Get(ctx, client.ObjectKeyFromObject(wanted), &there); err != nil {
 		return fmt.Errorf("storing the changes: reading ConfigMap %q, which exists: %w", wanted.Name, err)
 	}
-	same := maps.Equal(there.Data, wanted.Data) && len(there.BinaryData) == len(wanted.BinaryData) &&
-		bytes.Equal(there.BinaryData[changesPackedKey], wanted.BinaryData[changesPackedKey])
+	same := maps.Equal(there.Data, wanted.Data) &&
+		maps.EqualFunc(there.BinaryData, wanted.BinaryData, bytes.Equal)
 	if !same || !isImmutable(there.Immutable) {
 		return fmt.Errorf("storing the changes: the ConfigMap %q is there with other content, or is not immutable; delete it if nothing else needs it", wanted.Name)
 	}

@@ -106,6 +106,9 @@ func (f *files) write(ctx context.Context, in resource.PropertyMap) error {
 		return err
 	}
 	content, path := in["content"].StringValue(), in["path"].StringValue()
+	if content == "CRASH" {
+		os.Exit(3) // as a provider that panics, in the middle of a step
+	}
 	if content == "FAIL" {
 		return errors.New("files: told to fail")
 	}

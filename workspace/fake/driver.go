@@ -8,8 +8,10 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"slices"
 	"sync"
 
+	"github.com/plangate/plangate/workspace"
 	"github.com/plangate/plangate/workspace/pulumi"
 )
 
@@ -21,6 +23,8 @@ type Driver struct {
 	State json.RawMessage
 	// ExportErr, InitErr, UnlockErr and OutputsErr are answers of their methods.
 	ExportErr, InitErr, UnlockErr, OutputsErr error
+	// Held is what Locks returns. Nil: the backend shows none.
+	Held []workspace.Lock
 	// Plan is what a Preview saves. Nil: nothing is saved.
 	Plan []byte
 	// Runs are the answers of Preview and Up, in order; after the last, an empty success.
@@ -113,9 +117,22 @@ func (d *Driver) run(ctx context.Context, r pulumi.Request) (*pulumi.Run, error)
 	return run, d.RunErr
 }
 
-// Unlock unlocks nothing.
-func (d *Driver) Unlock(context.Context, pulumi.Target) error {
+// Locks returns Held.
+func (d *Driver) Locks(context.Context, pulumi.Target) ([]workspace.Lock, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.Held == nil {
+		return nil, pulumi.ErrLocksHidden
+	}
+	return d.Held, nil
+}
+
+// Unlock removes locks from Held.
+func (d *Driver) Unlock(_ context.Context, _ pulumi.Target, locks []workspace.Lock) error {
 	d.called("Unlock")
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.Held = slices.DeleteFunc(d.Held, func(l workspace.Lock) bool { return slices.Contains(locks, l) })
 	return d.UnlockErr
 }
 

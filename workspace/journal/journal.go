@@ -96,7 +96,9 @@ func Open(dir string, limit int, now time.Time) (*Journal, []error, error) {
 		}
 		j.records[record.ID] = record
 		if record.Result == nil {
-			if err := j.end(record, interrupted(record, now)); err != nil {
+			result := interrupted(record, now)
+			j.addTrail(record.ID, result)
+			if err := j.end(record, result); err != nil {
 				return nil, problems, err
 			}
 		}
@@ -200,6 +202,7 @@ func (j *Journal) end(record *Record, result *workspace.Result) error {
 	}
 	clean.Plan, clean.Events = nil, nil
 	record.Result = &clean
+	_ = os.Remove(filepath.Join(dir, trailFile)) // eventsFile has it all
 	return nil
 }
 

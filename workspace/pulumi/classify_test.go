@@ -124,8 +124,8 @@ func TestLocks(t *testing.T) {
 		"  file:///s/.pulumi/locks/organization/demo/dev/1.json: created by pulumi@web-0 (pid 12) at 2026-11-30T16:00:00Z\n" +
 		"  file:///s/.pulumi/locks/organization/demo/dev/2.json: created by alice@laptop.lan (pid 4711) at 2026-11-30T17:00:00+01:00"
 	at := time.Date(2026, 11, 30, 16, 0, 0, 0, time.UTC)
-	got := Locks(text)
-	want := []Lock{{"pulumi", "web-0", 12, at}, {"alice", "laptop.lan", 4711, at}}
+	got := Locks(text + "\n" + text)
+	want := []workspace.Lock{{ID: "1", User: "pulumi", Host: "web-0", PID: 12, At: at}, {ID: "2", User: "alice", Host: "laptop.lan", PID: 4711, At: at}}
 	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b time.Time) bool { return a.Equal(b) })); diff != "" {
 		t.Errorf("Locks(): -want +got\n%s", diff)
 	}

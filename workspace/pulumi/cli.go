@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/plangate/plangate/workspace"
 )
 
 // CLI drives the real `pulumi`.
@@ -211,9 +213,16 @@ func (c *CLI) engine(ctx context.Context, r Request, args []string) (*Run, error
 	return &Run{ExitCode: e.code, Interrupted: e.interrupted, Output: e.output, Events: raw, Tally: tally, ConfigChanged: changed}, nil //nolint:nilerr // a file that cannot be read was changed
 }
 
-// Unlock removes the stack's lock.
-func (c *CLI) Unlock(ctx context.Context, t Target) error {
-	_, err := c.text(ctx, t, "", "cancel", "--yes", "-s", t.Stack)
+// Locks reads the locks of a file backend.
+func (c *CLI) Locks(_ context.Context, t Target) ([]workspace.Lock, error) { return readLocks(t) }
+
+// Unlock removes locks of a file backend one by one; of all others the CLI can remove only all.
+func (c *CLI) Unlock(ctx context.Context, t Target, locks []workspace.Lock) error {
+	err := removeLocks(t, locks)
+	if !errors.Is(err, ErrLocksHidden) {
+		return err
+	}
+	_, err = c.text(ctx, t, "", "cancel", "--yes", "-s", t.Stack)
 	return err
 }
 

@@ -24,6 +24,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *scope, stopped outcome.
 	if err := apply.Status(ctx, r.client, s.before, s.stack, fieldOwner); err != nil {
 		return err
 	}
+	r.tellUnlock(s)
 	events.Transition(r.recorder, s.stack, v1alpha1.ConditionReady, "Reconcile", s.before.Status.Conditions, s.stack.Status.Conditions, isWarning)
 	return nil
 }
@@ -43,6 +44,7 @@ func computeStatus(s *scope, stopped outcome.Stopped) {
 	s.stack.Status.ObservedGeneration = s.stack.Generation
 	setPlans(s, stopped)
 	setRecords(s, stopped)
+	setLocks(s, stopped)
 	set := conditions.Setter{Conditions: &s.stack.Status.Conditions, Generation: s.stack.Generation, Now: metav1.NewTime(s.now)}
 	setSourceReady(set, s, stopped)
 	setWorkspaceReady(set, s, stopped)

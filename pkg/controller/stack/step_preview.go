@@ -40,14 +40,23 @@ func (r *Reconciler) preview(ctx context.Context, s *scope) outcome.Outcome {
 		}
 	}
 	op := s.stack.Status.Operation
-	if !s.podOffered() {
-		return r.lookForPod(ctx, s)
+	target := operations.Target{}
+	if s.podOffered() {
+		target = workspaces.Target(s.ws)
+	} else if o := r.lookForPod(ctx, s, &target); o.Kind != outcome.KindDone {
+		return o
 	}
-	target := workspaces.Target(s.ws)
 	result, err := r.agents.Result(ctx, target, op.ID)
+	if operations.IsUnavailable(err) && !s.podOffered() && s.ws != nil {
+		// An orphan answers as what its certificate was renewed for.
+		target.WorkspaceUID = string(s.ws.UID)
+		result, err = r.agents.Result(ctx, target, op.ID)
+	}
 	switch {
 	case operations.IsNotFound(err) && s.abandoned():
 		return r.abandon(s)
+	case operations.IsNotFound(err) && !s.podOffered():
+		return r.interrupted(s, fmt.Errorf("pod %q is no longer that of the Workspace", op.Pod.Name))
 	case operations.IsNotFound(err):
 		return r.start(ctx, s, target)
 	case err != nil:
@@ -136,13 +145,16 @@ func (r *Reconciler) start(ctx context.Context, s *scope, target operations.Targ
 	return outcome.Wait(v1alpha1.ReasonPreviewing, fmt.Sprintf("previewing commit %.12s in pod %q", op.Revision, op.Pod.Name), watchTimer)
 }
 
-// lookForPod decides what becomes of a preview whose pod the Workspace does not name.
-func (r *Reconciler) lookForPod(ctx context.Context, s *scope) outcome.Outcome {
+// lookForPod decides what becomes of a preview whose pod the Workspace does not name: the agent in a pod that lives tells.
+func (r *Reconciler) lookForPod(ctx context.Context, s *scope, target *operations.Target) outcome.Outcome {
 	pod := s.stack.Status.Operation.Pod
-	lives, err := workspaces.PodLives(ctx, r.uncached, s.stack.Namespace, pod)
+	found, lives, err := workspaces.PodTarget(ctx, r.uncached, s.stack.Namespace, pod)
 	switch {
 	case err != nil:
 		return outcome.Retry(v1alpha1.ReasonReconcileError, err)
+	case lives && found.Address != "":
+		*target = found
+		return outcome.Done()
 	case lives:
 		return outcome.Wait(v1alpha1.ReasonPreviewing, fmt.Sprintf("pod %q does not answer", pod.Name), agentPause)
 	default:

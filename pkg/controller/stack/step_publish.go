@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,7 +59,8 @@ func (r *Reconciler) publish(ctx context.Context, s *scope) outcome.Outcome {
 	if err != nil {
 		return r.unusable(s, err)
 	}
-	plan = plan.Masked(in.SecretValues())
+	plan = plan.WithPending(pending(s.result), s.stack.Spec.Refresh).Masked(in.SecretValues())
+	s.stack.Status.Pending = unplanned(plan.Pending)
 	if plan.Empty() {
 		return r.noChanges(ctx, s)
 	}
@@ -108,8 +110,30 @@ func (r *Reconciler) noChanges(ctx context.Context, s *scope) outcome.Outcome {
 	}
 	// Whatever was published before, also by a loop that died before it could say so, is older than this.
 	s.stack.Status.PlanSequence = next - 1
-	r.record(s, v1alpha1.PreviewNoChanges, "", fmt.Sprintf("nothing to change at commit %.12s", s.result.Facts.Commit))
+	message := fmt.Sprintf("nothing to change at commit %.12s", s.result.Facts.Commit)
+	if line := plans.PendingLine(s.stack.Status.Pending, len(s.result.Pending)); line != "" {
+		message += "; but " + line + " (status.pending)"
+	}
+	r.record(s, v1alpha1.PreviewNoChanges, "", message)
 	return outcome.Done()
+}
+
+// pending are the operations that the preview found cut off.
+func pending(result *workspace.Result) []plans.Pending {
+	found := make([]plans.Pending, 0, len(result.Pending))
+	for _, p := range result.Pending {
+		found = append(found, plans.Pending(p))
+	}
+	return found
+}
+
+// unplanned are the first pending operations without what a plan does about them, which only the plan knows.
+func unplanned(list []v1alpha1.PendingOperation) []v1alpha1.PendingOperation {
+	first := plans.FirstPending(slices.Clone(list))
+	for i := range first {
+		first[i].Effect, first[i].Message = "", ""
+	}
+	return first
 }
 
 // stillOurs makes sure that the Stack still waits for this preview: an old cache may hold one that was published long ago, and

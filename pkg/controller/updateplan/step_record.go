@@ -13,6 +13,7 @@ import (
 	"github.com/plangate/plangate/api/v1alpha1"
 	"github.com/plangate/plangate/pkg/apply"
 	"github.com/plangate/plangate/pkg/conditions"
+	"github.com/plangate/plangate/pkg/locks"
 	"github.com/plangate/plangate/pkg/outcome"
 	"github.com/plangate/plangate/pkg/planstate"
 	"github.com/plangate/plangate/workspace"
@@ -29,6 +30,9 @@ func (r *Reconciler) record(ctx context.Context, s *scope) outcome.Outcome {
 	if s.result != nil && s.plan.Status.Operation.Result == "" {
 		shown, note, err := r.keepOutputs(ctx, s)
 		if err != nil {
+			return outcome.Retry(v1alpha1.ReasonReconcileError, err)
+		}
+		if err := r.reportSteps(ctx, s); err != nil {
 			return outcome.Retry(v1alpha1.ReasonReconcileError, err)
 		}
 		finish(s)
@@ -53,6 +57,11 @@ func (r *Reconciler) record(ctx context.Context, s *scope) outcome.Outcome {
 func finish(s *scope) {
 	op, res := s.plan.Status.Operation, s.result
 	op.Result, op.Message = ended(res)
+	if text := stepWords(op.Steps); text != "" {
+		op.Message = text + "; " + op.Message
+	}
+	s.plan.Status.Lock = nil
+	s.plan.Status.ReleasedLocks = locks.Released(s.plan.Status.ReleasedLocks, res.Released)
 	if !res.EndedAt.IsZero() {
 		at := metav1.NewTime(res.EndedAt)
 		op.EndedAt = &at

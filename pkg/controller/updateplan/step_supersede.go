@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plangate/plangate/api/v1alpha1"
+	"github.com/plangate/plangate/pkg/locks"
 	"github.com/plangate/plangate/pkg/outcome"
 	"github.com/plangate/plangate/plans"
 )
@@ -41,6 +42,9 @@ func (r *Reconciler) supersede(ctx context.Context, s *scope) outcome.Outcome {
 	}
 	if !s.now.Before(s.plan.Spec.NotAfter.Time) {
 		s.obsolete = &ending{v1alpha1.ReasonExpired, fmt.Sprintf("nobody approved and applied it before %s", s.plan.Spec.NotAfter.UTC().Format("2006-01-02T15:04:05Z"))}
+		if wait := s.plan.Status.Lock; wait != nil {
+			s.obsolete.message += "; it waited for a lock: " + locks.Text(wait.Locks)
+		}
 	}
 	return outcome.Done()
 }
