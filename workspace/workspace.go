@@ -184,7 +184,7 @@ type Result struct {
 	Plan []byte `json:"-"`
 	// SecondPlan is the plan file of the second run of a Preview with Probe, to be compared with Plan and never to be applied:
 	// a secret of the same value as at the same place of Plan has the same ciphertext, and one that could not be compared has
-	// an empty one. Streamed, never part of the JSON form.
+	// "plangate:uncompared" in its place. Streamed, never part of the JSON form.
 	SecondPlan []byte `json:"-"`
 	// Events are Pulumi's engine events, one JSON object a line (apitype.EngineEvent). Streamed, never part of the JSON form.
 	Events []byte `json:"-"`

@@ -132,6 +132,9 @@ func IsBusy(err error) bool { return client.IsBusy(err) }
 // IsWrongPod reports whether err says that the agent runs in another pod than was meant.
 func IsWrongPod(err error) bool { return client.IsWrongPod(err) }
 
+// IsUnimplemented reports whether err says that the agent is of an earlier version, which cannot do this yet.
+func IsUnimplemented(err error) bool { return client.IsUnimplemented(err) }
+
 // IsInvalid reports whether err says that the agent will never take this operation.
 func IsInvalid(err error) bool { return client.IsInvalid(err) }
 

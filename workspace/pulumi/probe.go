@@ -16,9 +16,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+// Uncompared stands in place of the ciphertext of a secret that could not be decrypted.
+const Uncompared = "plangate:uncompared"
+
 // SameSecrets makes secrets of two plan files comparable: Pulumi encrypts one value anew each time. It returns the second file
 // with the ciphertext of the first wherever both have a secret of the same value at the same place. When they cannot be
-// decrypted, which is not an error here, it has an empty one there. The plain values stay in this call.
+// decrypted, which is not an error here, it has the mark Uncompared there. The plain values stay in this call.
 func SameSecrets(first, second []byte, decrypt func(ciphertexts []string) ([]string, error)) ([]byte, error) {
 	a, err := decodeNumbers(first)
 	if err != nil {
@@ -42,7 +45,7 @@ func SameSecrets(first, second []byte, decrypt func(ciphertexts []string) ([]str
 	for i, p := range pairs {
 		switch {
 		case !known:
-			p.in["ciphertext"] = ""
+			p.in["ciphertext"] = Uncompared
 		case plain[2*i] == plain[2*i+1]:
 			p.in["ciphertext"] = p.was
 		}

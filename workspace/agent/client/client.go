@@ -240,6 +240,9 @@ func IsUnavailable(err error) bool {
 	return code(err) == codes.Unavailable || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
+// IsUnimplemented says that the agent is of an earlier version, which cannot do this yet.
+func IsUnimplemented(err error) bool { return code(err) == codes.Unimplemented }
+
 // IsInvalid says that the agent will never take this operation.
 func IsInvalid(err error) bool { return code(err) == codes.InvalidArgument }
 
