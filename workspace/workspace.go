@@ -58,6 +58,8 @@ type Operation struct {
 	Timeout time.Duration `json:"timeout,omitempty"`
 	// Release are the locks of the stack that an Apply may remove if it meets them. Every other lock is left alone.
 	Release []LockRelease `json:"release,omitempty"`
+	// Probe runs a Preview twice, so that what differs between two previews of the same world can be named. Ignored for Apply.
+	Probe bool `json:"probe,omitempty"`
 	// Plan is the plan file that an Apply is constrained to. Streamed, never part of the JSON form.
 	Plan []byte `json:"-"`
 }
@@ -72,6 +74,9 @@ type Source struct {
 	Ref string `json:"ref,omitempty"`
 	// Dir is the project's folder, relative to the root. Empty: the root.
 	Dir string `json:"dir,omitempty"`
+	// Paths are more files and folders of the repository that belong to the project, relative to the root; "." is all of it.
+	// Empty: only Dir does.
+	Paths []string `json:"paths,omitempty"`
 	// Auth are the credentials for URL. Nil: none. Never logged, never journaled.
 	Auth *SourceAuth `json:"auth,omitempty"`
 }
@@ -101,7 +106,7 @@ type Options struct {
 type Facts struct {
 	// Commit is the commit that was checked out.
 	Commit string `json:"commit"`
-	// Tree is the git tree id of the project's folder.
+	// Tree is the git tree id of the project's folder; with Source.Paths a SHA-256 over it and what is at those paths.
 	Tree string `json:"tree"`
 	// StateDigest is "sha256:…" of the state without time stamps and encryption noise; of a state without resources it is
 	// a fixed value.
@@ -192,6 +197,10 @@ type Result struct {
 	Released []ReleasedLock `json:"released,omitempty"`
 	// Plan is the saved plan file of a Preview. Streamed, never part of the JSON form.
 	Plan []byte `json:"-"`
+	// SecondPlan is the plan file of the second run of a Preview with Probe, to be compared with Plan and never to be applied:
+	// a secret of the same value as at the same place of Plan has the same ciphertext, and one that could not be compared has
+	// "plangate:uncompared" in its place. Streamed, never part of the JSON form.
+	SecondPlan []byte `json:"-"`
 	// Events are Pulumi's engine events, one JSON object a line (apitype.EngineEvent). Streamed, never part of the JSON form.
 	Events []byte `json:"-"`
 }
@@ -267,6 +276,41 @@ type Mismatch struct {
 	Is  string `json:"is"`
 	// Detail says more in words: which resource was changed, when it is known.
 	Detail string `json:"detail,omitempty"`
+}
+
+// LookType is what is looked at.
+type LookType string
+
+// What can be looked at. The zero value is invalid.
+const (
+	// LookSource finds the tree of the project at a commit: Operation.Source.
+	LookSource LookType = "Source"
+	// LookState reads the state and finds its digest: Operation's stack, backend and environment. Operation.Source is where
+	// the project's name comes from, and Operation.Expect.StateDigest the digest to compare with.
+	LookState LookType = "State"
+)
+
+// Look is a question about the world. To ask it changes nothing, and needs no lock.
+type Look struct {
+	// Type is what is looked at.
+	Type LookType `json:"type"`
+	// Operation says where. What the type does not need is ignored.
+	Operation Operation `json:"operation"`
+}
+
+// Sight is what a Look found.
+type Sight struct {
+	// Pending says that it takes longer than a call may take: ask again for the same.
+	Pending bool `json:"-"`
+	// Reason is why it could not be found, a word as of Result.Reason; empty: it was. Message says it for people, secrets masked.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	// Tree is what Facts.Tree would be; of LookSource.
+	Tree string `json:"tree,omitempty"`
+	// StateDigest is what Facts.StateDigest would be, and Detail which resources differ from the state that was expected, when
+	// that is remembered; of LookState.
+	StateDigest string `json:"stateDigest,omitempty"`
+	Detail      string `json:"detail,omitempty"`
 }
 
 // Info tells about an agent.

@@ -74,6 +74,10 @@ type UpdatePlanSpec struct {
 	// notAfter is when the plan expires, unless it was applied before.
 	// +required
 	NotAfter metav1.Time `json:"notAfter"`
+	// enforcement is what the Stack asked for: Strict, or Probe, with which a summary that counts nothing unstable means that two
+	// previews were the same. Absent: Strict.
+	// +optional
+	Enforcement Enforcement `json:"enforcement,omitempty"`
 	// summary counts the changes.
 	// +required
 	Summary PlanSummary `json:"summary"`
@@ -237,7 +241,8 @@ type Binding struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Directory string `json:"directory,omitempty"`
-	// tree is the git tree id of the project's folder at that commit.
+	// tree is the git tree id of the project's folder at that commit; where the Stack has spec.projectPaths, a SHA-256 over it
+	// and what is at those paths.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Tree string `json:"tree"`
@@ -362,6 +367,10 @@ type PlanSummary struct {
 	// unbound counts inputs that were not known at preview: any value passes for them.
 	// +optional
 	Unbound int32 `json:"unbound"`
+	// unstable counts inputs and outputs that differed between two previews of the same world: an apply would most likely be
+	// refused because of them. Only with enforcement Probe; 0 otherwise.
+	// +optional
+	Unstable int32 `json:"unstable"`
 }
 
 // ChangeOperation is what happens to a resource.
@@ -382,7 +391,7 @@ const (
 	ChangeRemove ChangeOperation = "Remove"
 	// ChangeOutputs is a change of the stack's outputs.
 	ChangeOutputs ChangeOperation = "Outputs"
-	// ChangeSame leaves the resource as it is; it is listed when it has unbound inputs.
+	// ChangeSame leaves the resource as it is; it is listed when it has unbound or unstable inputs.
 	ChangeSame ChangeOperation = "Same"
 	// ChangeOther is a step that this version does not know by name.
 	ChangeOther ChangeOperation = "Other"
@@ -418,6 +427,13 @@ type ResourceChange struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=50
 	Unbound []string `json:"unbound,omitempty"`
+	// unstable names what differed between two previews of the same world, by property path, never by value. In parentheses it
+	// is no property: "(exists)", only one of them had the resource; "(steps)", they did something else to it; "(secret) path",
+	// a secret that could not be compared. Absent: nothing, or only one preview was made.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=50
+	Unstable []string `json:"unstable,omitempty"`
 }
 
 // PropertyChange is one property's change. Values are shortened; secret ones are shown as "[secret]".
@@ -477,6 +493,10 @@ type UpdatePlanStatus struct {
 	// +kubebuilder:validation:MaxItems=300
 	// +kubebuilder:validation:items:MaxLength=512
 	Diff []string `json:"diff,omitempty"`
+	// stateCheck is the last look at Pulumi's state while the plan waits: it ends as Stale when somebody else has changed it.
+	// Absent: the state was only read for the preview.
+	// +optional
+	StateCheck *StateCheck `json:"stateCheck,omitempty"`
 	// operation is the attempt to apply the plan. There is at most one. Absent: it was not started.
 	// +optional
 	Operation *ApplyOperation `json:"operation,omitempty"`
@@ -564,6 +584,20 @@ type ReleasedLock struct {
 	// releasedAt is when, by the pod's clock.
 	// +required
 	ReleasedAt metav1.Time `json:"releasedAt"`
+}
+
+// StateCheck is a look at Pulumi's state.
+type StateCheck struct {
+	// checkedAt is when the state was last found to be the one that the plan is bound to. Absent: it could not be read yet.
+	// +optional
+	CheckedAt *metav1.Time `json:"checkedAt,omitempty"`
+	// triedAt is when it was last tried.
+	// +required
+	TriedAt metav1.Time `json:"triedAt"`
+	// problem is why the last try failed. Absent: it did not.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Problem string `json:"problem,omitempty"`
 }
 
 // PlanRecord ties the end of a plan to the end of the plan of the same Stack that was recorded before it.

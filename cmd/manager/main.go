@@ -132,13 +132,13 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o options.Options) er
 	})
 	stacks := stack.New(c, uncached, agents, sources, in, store, mgr.GetEventRecorder("plangate-stack"), stack.Settings{
 		Cluster: cluster, PollInterval: o.SourcePollInterval, PlanTimeToLive: o.PlanTimeToLive,
-		RetryInterval: o.RetryInterval, RetryMaxInterval: o.RetryMaxInterval,
+		SettleTime: o.SettleTime, RetryInterval: o.RetryInterval, RetryMaxInterval: o.RetryMaxInterval,
 	})
 	log, err := audit.Open(o.AuditLog, cluster)
 	if err != nil {
 		return err
 	}
-	settings := updateplan.Settings{Cluster: cluster, Audit: log}
+	settings := updateplan.Settings{Cluster: cluster, Audit: log, StateCheckInterval: o.StateCheckInterval}
 	plans := updateplan.New(c, uncached, agents, sources, in, store, mgr.GetEventRecorder("plangate-updateplan"), settings)
 	if err := workspaces.Setup(mgr, o.Concurrency); err != nil {
 		return err

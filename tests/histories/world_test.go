@@ -34,6 +34,8 @@ const (
 	cluster    = "11111111-1111-4111-8111-111111111111"
 	canary     = "canary-value-"
 	timeToLive = time.Hour
+	settleTime = time.Second
+	stateCheck = 10 * time.Minute
 	ctrlStack  = "stack"
 	ctrlPlan   = "updateplan"
 )
@@ -68,9 +70,13 @@ type world struct {
 	afterDeed bool
 
 	// The world outside the cluster.
-	pod           *pod
-	ops           map[string]*record
-	head          string
+	pod  *pod
+	ops  map[string]*record
+	head string
+	// heads are all that head ever was.
+	heads []string
+	// looks counts the looks at the state.
+	looks         int
 	real          string
 	state, plugin int
 	image         int
@@ -85,7 +91,7 @@ type world struct {
 func newWorld(seed uint64) *world {
 	w := &world{
 		seed: seed, rand: rand.New(rand.NewPCG(seed, 1)), clock: builder.Epoch, faults: true, ops: map[string]*record{},
-		timers: map[request]time.Time{}, running: map[request]bool{}, head: builder.Commit, oracle: newOracle(),
+		timers: map[request]time.Time{}, running: map[request]bool{}, head: builder.Commit, heads: []string{builder.Commit}, oracle: newOracle(),
 	}
 	w.api = newAPI(func() time.Time { return w.clock })
 	w.api.onChange = w.watchWrite
@@ -126,9 +132,9 @@ func (w *world) restart() {
 	in, store := inputs.New(c, uncached), planstore.New(c, uncached)
 	now := func() time.Time { return w.clock }
 	w.controllers[ctrlStack] = stack.New(c, uncached, agents{w, ctrlStack}, w, in, store, w, stack.Settings{
-		Cluster: cluster, PollInterval: 10 * time.Minute, PlanTimeToLive: timeToLive, RetryInterval: 5 * time.Second, RetryMaxInterval: 5 * time.Minute, Now: now,
+		Cluster: cluster, PollInterval: 10 * time.Minute, PlanTimeToLive: timeToLive, RetryInterval: 5 * time.Second, RetryMaxInterval: 5 * time.Minute, SettleTime: settleTime, Now: now,
 	})
-	w.controllers[ctrlPlan] = updateplan.New(c, uncached, agents{w, ctrlPlan}, w, in, store, w, updateplan.Settings{Cluster: cluster, Now: now})
+	w.controllers[ctrlPlan] = updateplan.New(c, uncached, agents{w, ctrlPlan}, w, in, store, w, updateplan.Settings{Cluster: cluster, StateCheckInterval: stateCheck, Now: now})
 	w.caches = newInformers(w.api, w.watched)
 }
 

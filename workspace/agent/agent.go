@@ -73,6 +73,7 @@ type Server struct {
 	checkouts *checkout.Checkouts
 	configs   *stackconfig.Renderer
 	plugins   pulumi.Plugins
+	looks     looks
 	host      string
 	started   time.Time
 	// lock is held as long as the process lives.

@@ -94,7 +94,7 @@ func (x *execution) steps(ctx context.Context) (err error) {
 	steps := []func(context.Context) error{x.prepare, x.checkOut, x.lookForLocks, x.readState, x.renderConfig, x.gatherFacts}
 	switch x.op.Type {
 	case workspace.Preview:
-		steps = append(steps, x.initStack, x.preview)
+		steps = append(steps, x.initStack, x.preview, x.probe)
 	case workspace.Apply:
 		steps = append(steps, x.compare, x.apply, x.readOutputs)
 	}
@@ -274,16 +274,9 @@ func (x *execution) initStack(ctx context.Context) error {
 }
 
 func (x *execution) preview(ctx context.Context) error {
-	plan := filepath.Join(x.target.Scratch, "plan.json")
-	run, err := x.driver.Preview(ctx, x.request(plan))
+	saved, verdict, err := x.previewTo(ctx, filepath.Join(x.target.Scratch, "plan.json"))
 	if err != nil {
-		return fail(workspace.ReasonPulumiUnavailable, err)
-	}
-	x.run = run
-	saved, readErr := os.ReadFile(plan) //nolint:gosec // G304: a file of ours
-	verdict := pulumi.JudgePreview(run, readErr == nil && len(saved) > 0)
-	if verdict.Outcome == workspace.Succeeded {
-		verdict = x.configKept(verdict)
+		return err
 	}
 	x.take(verdict)
 	if verdict.Outcome != workspace.Succeeded {

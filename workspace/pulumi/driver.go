@@ -93,4 +93,6 @@ type Driver interface {
 	Outputs(ctx context.Context, t Target) (map[string]json.RawMessage, []string, error)
 	// Encrypt encrypts a value with the secrets provider of the configuration file, in that file.
 	Encrypt(ctx context.Context, t Target, key, value string) error
+	// Decrypt decrypts what the secrets provider of the configuration file has encrypted, in the same order.
+	Decrypt(ctx context.Context, t Target, ciphertexts []string) ([]string, error)
 }

@@ -47,6 +47,7 @@ type Agents interface {
 	Start(ctx context.Context, t operations.Target, op *workspace.Operation) error
 	Result(ctx context.Context, t operations.Target, id string) (*workspace.Result, error)
 	Watch(t operations.Target, id string, wake func())
+	Look(ctx context.Context, t operations.Target, look *workspace.Look) (*workspace.Sight, error)
 }
 
 // Sources resolves what a Stack's source is at this moment.
@@ -58,6 +59,8 @@ type Sources interface {
 type Settings struct {
 	// Cluster is the id of the cluster: the UID of the namespace kube-system.
 	Cluster string
+	// StateCheckInterval is how often Pulumi's state is looked at while a plan waits. 0: never.
+	StateCheckInterval time.Duration
 	// Now is the clock. Nil: time.Now.
 	Now func() time.Time
 	// Audit takes the record of each plan that ends. Nil: nobody does.

@@ -148,7 +148,7 @@ func (r *Reconciler) start(ctx context.Context, s *scope) outcome.Outcome {
 	op, bound := s.plan.Status.Operation, s.plan.Spec.Binding
 	order := &workspace.Operation{
 		ID: op.ID, Type: workspace.Apply, PodUID: op.Pod.UID,
-		Source: workspace.Source{URL: bound.Repository, Commit: bound.Revision, Ref: s.ref, Dir: bound.Directory},
+		Source: workspace.Source{URL: bound.Repository, Commit: bound.Revision, Ref: s.ref, Dir: bound.Directory, Paths: s.stack.Spec.ProjectPaths},
 		Expect: expected(bound),
 		Plan:   planFile, PlanDigest: s.plan.Spec.Artifact.Digest, Release: release,
 	}

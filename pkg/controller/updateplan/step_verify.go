@@ -27,7 +27,7 @@ func (r *Reconciler) verify(ctx context.Context, s *scope) outcome.Outcome {
 	case approval.Approved, approval.Rejected:
 		return outcome.Done()
 	case approval.Waiting:
-		return outcome.Wait(v1alpha1.ReasonWaitingForApproval, s.verdict.Message, s.untilExpiry())
+		return r.whileWaiting(ctx, s)
 	case approval.Ended:
 		s.obsolete = &ending{s.verdict.Reason, s.verdict.Message}
 		return outcome.Done()
