@@ -33,8 +33,8 @@ func event(kind, op, urn string, planning bool) string {
 	return fmt.Sprintf(`{"%s":{"metadata":{"op":%q,"urn":%q,"type":"files:index:File"},"planning":%t}}`, kind, op, urn, planning)
 }
 
-func began(op, urn string) string   { return event("resourcePreEvent", op, urn, false) }
-func did(op, urn string) string     { return event("resOutputsEvent", op, urn, false) }
+func began(op, urn string) string     { return event("resourcePreEvent", op, urn, false) }
+func did(op, urn string) string       { return event("resOutputsEvent", op, urn, false) }
 func announced(op, urn string) string { return event("resourcePreEvent", op, urn, true) }
 func failed(op, urn, why string) string {
 	return fmt.Sprintf(`{"diagnosticEvent":{"urn":%q,"message":%q,"severity":"error"}}`, urn, why) + "\n" + event("resOpFailedEvent", op, urn, false)
