@@ -5,7 +5,6 @@ package pulumiplan
 
 import (
 	"encoding/json"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -49,7 +48,7 @@ func (p probed) raw(t *testing.T) []byte {
 func load(t *testing.T, name string) probed {
 	t.Helper()
 	var p probed
-	if err := json.Unmarshal(read(t, golden, name, "plan.json"), &p); err != nil {
+	if err := json.Unmarshal(read(t, testdata, name, "plan.json"), &p); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -191,7 +190,7 @@ func TestProbeNamesWhatAnApplyWouldBeRefusedFor(t *testing.T) {
 					change(*p)
 				}
 			}
-			before, err := Decode(a.raw(t), read(t, golden, "create", "events.ndjson"))
+			before, err := Decode(a.raw(t), read(t, testdata, "create", "events.ndjson"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -221,10 +220,10 @@ func TestProbeNamesWhatAnApplyWouldBeRefusedFor(t *testing.T) {
 }
 
 func TestProbeOfAPlanWithItselfFindsNothing(t *testing.T) {
-	for _, dir := range cases(t) {
-		t.Run(filepath.Base(dir), func(t *testing.T) {
-			file := read(t, dir, "plan.json")
-			plan, err := Decode(file, read(t, dir, "events.ndjson"))
+	for _, c := range planned(t) {
+		t.Run(c.Name, func(t *testing.T) {
+			file := read(t, c.Dir, "plan.json")
+			plan, err := Decode(file, read(t, c.Dir, "events.ndjson"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -237,7 +236,7 @@ func TestProbeOfAPlanWithItselfFindsNothing(t *testing.T) {
 }
 
 func TestProbeRefusesWhatIsNoPlan(t *testing.T) {
-	file := read(t, golden, "create", "plan.json")
+	file := read(t, testdata, "create", "plan.json")
 	for name, second := range map[string]string{"nothing": "", "no plan": "{}", "cut off": string(file[:len(file)/2])} {
 		if _, err := Probe(plans.Plan{}, file, []byte(second)); err == nil {
 			t.Errorf("%s: no error", name)
