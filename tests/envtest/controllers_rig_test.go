@@ -64,6 +64,8 @@ type rig struct {
 	workspaces reconcile.Reconciler
 	// problems are the errors of the last round.
 	problems []error
+	// planClock is the clock of the plans' controller. Nil: the real one.
+	planClock func() time.Time
 	// noKubelet leaves pods as they are.
 	noKubelet bool
 }
@@ -111,7 +113,7 @@ func (r *rig) restartWith(cached, c client.Client) {
 	r.g.Expect(err).NotTo(HaveOccurred())
 	r.workspaces = workspacectl.New(cached, c, r.agents, authority, r.recorder, workspacectl.Settings{ManagerImage: "manager", WorkspaceImage: "pulumi", IdleTimeout: r.idle})
 	r.stacks = stack.New(cached, c, r.agents, r.sources, in, store, r.recorder, r.settings)
-	r.plans = updateplan.New(cached, c, r.agents, r.sources, in, store, r.recorder, updateplan.Settings{Cluster: cluster, Audit: audit.New(r.audit, cluster)})
+	r.plans = updateplan.New(cached, c, r.agents, r.sources, in, store, r.recorder, updateplan.Settings{Cluster: cluster, Now: r.planClock, Audit: audit.New(r.audit, cluster)})
 }
 
 // round lets each controller look at each of its objects once, and the kubelet at each pod.

@@ -257,7 +257,7 @@ func (r *rig) operation(kind workspace.OperationType, commit string) *workspace.
 // run starts an operation, watches it to its end and returns its result.
 func (r *rig) run(op *workspace.Operation) *workspace.Result {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	if err := r.client.Start(ctx, op); err != nil {
 		r.t.Fatal(err)
