@@ -62,6 +62,37 @@ type Operation struct {
 	Probe bool `json:"probe,omitempty"`
 	// Plan is the plan file that an Apply is constrained to. Streamed, never part of the JSON form.
 	Plan []byte `json:"-"`
+	// Approval is what an Apply was approved by. The agent verifies all of it again before Pulumi runs. Nil: nothing of it is
+	// verified, and an agent that requires signers refuses. Ignored for Preview.
+	Approval *Approval `json:"approval,omitempty"`
+}
+
+// Approval is what an Apply was approved by.
+type Approval struct {
+	// Statement is spec.statement of the UpdatePlan, as it is: the bytes that were approved.
+	Statement string `json:"statement"`
+	// Cluster is the id of the cluster, which the statement must name.
+	Cluster string `json:"cluster"`
+	// Decisions are the approvals that were counted.
+	Decisions []Decision `json:"decisions,omitempty"`
+	// Signatures are all annotations of the plan that hold signatures, by their whole names, as they are: those that were
+	// counted, and others that an agent may require.
+	Signatures map[string]string `json:"signatures,omitempty"`
+}
+
+// Decision is an approval that was counted.
+type Decision struct {
+	// By is who approved.
+	By string `json:"by"`
+	// Digest is the digest that was approved: the statement's.
+	Digest string `json:"digest"`
+	// At is when the operator counted it for the first time.
+	At time.Time `json:"at"`
+	// Evidence is "sha256:…" of the annotation's value.
+	Evidence string `json:"evidence"`
+	// Signer is the trusted signer that a signature was counted for, as the policy has it, in JSON. Empty: a person, for whom
+	// the API server vouches, and nothing that the agent could verify.
+	Signer json.RawMessage `json:"signer,omitempty"`
 }
 
 // Source is a folder of a git repository at a commit.

@@ -47,6 +47,9 @@ type Config struct {
 	Grace time.Duration
 	// PluginDirs are folders with Pulumi plugins that came with the image.
 	PluginDirs []string
+	// RequireSigners is a file with trusted signers, one of whom must have signed whatever is applied, whatever the operator
+	// says; it is read for every Apply. See required. Empty: none is required.
+	RequireSigners string
 	// AllowFileSources allows file:// repositories; for tests.
 	AllowFileSources bool
 	// Now is the clock. Nil: time.Now.

@@ -96,7 +96,7 @@ func (x *execution) steps(ctx context.Context) (err error) {
 	case workspace.Preview:
 		steps = append(steps, x.initStack, x.preview, x.probe)
 	case workspace.Apply:
-		steps = append(steps, x.compare, x.apply, x.readOutputs)
+		steps = append([]func(context.Context) error{x.approved}, append(steps, x.compare, x.apply, x.readOutputs)...)
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
