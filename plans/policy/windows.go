@@ -202,9 +202,11 @@ func newSchedule(policies []*Compiled, now time.Time) schedule {
 	if s.open {
 		return s
 	}
-	if s.opens = nextOpening(gates, edges); s.opens.IsZero() {
-		gates, edges = collect(policies, now, longHorizon, nil)
-		s.opens = nextOpening(gates, edges)
+	for _, days := range []int{shortHorizon, longHorizon} {
+		gates, edges = collect(policies, now, days, nil)
+		if s.opens = nextOpening(gates, edges, now.Add(time.Duration(days)*day)); !s.opens.IsZero() {
+			break
+		}
 	}
 	return s
 }
@@ -245,9 +247,12 @@ func (g *gate) move(action v1alpha1.WindowAction, by int) {
 	}
 }
 
-// nextOpening walks along the edges until all gates are open.
-func nextOpening(gates []gate, edges []edge) time.Time {
+// nextOpening walks along the edges until all gates are open. From until on not all edges are known.
+func nextOpening(gates []gate, edges []edge, until time.Time) time.Time {
 	for i, e := range edges {
+		if !e.at.Before(until) {
+			break
+		}
 		gates[e.policy].move(e.action, e.by)
 		if i+1 < len(edges) && edges[i+1].at.Equal(e.at) {
 			continue
