@@ -20,7 +20,7 @@ const (
 const (
 	// ConditionReady sums an object up; its reason is the STATUS column. For a Stack True means that the real world was
 	// brought to, or found at, what the Stack asks for. For an UpdatePlan True means that it was applied. For a Workspace
-	// True means that the agent in the pod answered.
+	// True means that the agent in the pod answered; for a policy, that it can be evaluated.
 	ConditionReady = "Ready"
 	// ConditionReconciling is True while the operator works towards the spec, and absent otherwise. Waiting for an
 	// approval is not work.
@@ -109,6 +109,14 @@ const (
 	ReasonCurrent     = "Current"
 	ReasonRecorded    = "Recorded"
 	ReasonNotRecorded = "NotRecorded"
+)
+
+// Reasons of the condition Ready of an ApprovalPolicy and a ClusterApprovalPolicy.
+const (
+	// ReasonCompiled: the policy can be evaluated.
+	ReasonCompiled = "Compiled"
+	// ReasonPolicyInvalid: the policy cannot be evaluated, and holds every plan that it selects.
+	ReasonPolicyInvalid = "PolicyInvalid"
 )
 
 // Reasons of a Workspace's conditions.

@@ -473,6 +473,9 @@ type UpdatePlanStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Requirements string `json:"requirements,omitempty"`
+	// policy is what the policies that select the Stack came to, when they were last evaluated. Absent: they were not yet.
+	// +optional
+	Policy *PolicyVerdict `json:"policy,omitempty"`
 	// howToApprove is the ready command. Absent: the plan does not wait for an approval.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024

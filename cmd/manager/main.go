@@ -7,6 +7,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -25,6 +26,7 @@ import (
 
 	"github.com/plangate/plangate/api/v1alpha1"
 	"github.com/plangate/plangate/pkg/audit"
+	"github.com/plangate/plangate/pkg/controller/approvalpolicy"
 	"github.com/plangate/plangate/pkg/controller/stack"
 	"github.com/plangate/plangate/pkg/controller/updateplan"
 	"github.com/plangate/plangate/pkg/controller/workspace"
@@ -140,11 +142,6 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o options.Options) er
 	}
 	settings := updateplan.Settings{Cluster: cluster, Audit: log, StateCheckInterval: o.StateCheckInterval}
 	plans := updateplan.New(c, uncached, agents, sources, in, store, mgr.GetEventRecorder("plangate-updateplan"), settings)
-	if err := workspaces.Setup(mgr, o.Concurrency); err != nil {
-		return err
-	}
-	if err := stacks.Setup(ctx, mgr, o.Concurrency); err != nil {
-		return err
-	}
-	return plans.Setup(ctx, mgr, o.Concurrency)
+	return errors.Join(workspaces.Setup(mgr, o.Concurrency), approvalpolicy.Setup(mgr, o.Concurrency),
+		stacks.Setup(ctx, mgr, o.Concurrency), plans.Setup(ctx, mgr, o.Concurrency))
 }
