@@ -57,10 +57,12 @@ type Predicate struct {
 	Sequence  int64                   `json:"sequence"`
 	Operation v1alpha1.PlanOperation  `json:"operation"`
 	Trigger   v1alpha1.PlanTrigger    `json:"trigger"`
-	Binding   v1alpha1.Binding        `json:"binding"`
-	Artifact  StatedArtifact          `json:"artifact"`
-	Summary   v1alpha1.PlanSummary    `json:"summary"`
-	Changes   StatedChanges           `json:"changes"`
+	// Authors are omitted when they are not known.
+	Authors  []string             `json:"authors,omitempty"`
+	Binding  v1alpha1.Binding     `json:"binding"`
+	Artifact StatedArtifact       `json:"artifact"`
+	Summary  v1alpha1.PlanSummary `json:"summary"`
+	Changes  StatedChanges        `json:"changes"`
 	// NotAfter is RFC 3339 in UTC, whole seconds.
 	NotAfter string `json:"notAfter"`
 	// Nonce is 128 bits in hex that an author cannot foresee.
@@ -93,6 +95,7 @@ type StatementInput struct {
 	Sequence           int64
 	Operation          v1alpha1.PlanOperation
 	Trigger            v1alpha1.PlanTrigger
+	Authors            []string
 	Binding            v1alpha1.Binding
 	Artifact           v1alpha1.Artifact
 	NotAfter           time.Time
@@ -137,6 +140,7 @@ func newStatement(in StatementInput) Statement {
 			Sequence:  in.Sequence,
 			Operation: in.Operation,
 			Trigger:   in.Trigger,
+			Authors:   in.Authors,
 			Binding:   in.Binding,
 			Artifact:  StatedArtifact{Size: in.Artifact.Size, Chunks: in.Artifact.Chunks},
 			Summary:   in.Summary,

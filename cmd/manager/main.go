@@ -24,6 +24,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/plangate/plangate/api/v1alpha1"
+	"github.com/plangate/plangate/pkg/admission"
 	"github.com/plangate/plangate/pkg/audit"
 	"github.com/plangate/plangate/pkg/controller/stack"
 	"github.com/plangate/plangate/pkg/controller/updateplan"
@@ -138,8 +139,8 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o options.Options) er
 	if err != nil {
 		return err
 	}
-	settings := updateplan.Settings{Cluster: cluster, Audit: log}
-	plans := updateplan.New(c, uncached, agents, sources, in, store, mgr.GetEventRecorder("plangate-updateplan"), settings)
+	plans := updateplan.New(c, uncached, agents, sources, in, store, mgr.GetEventRecorder("plangate-updateplan"),
+		updateplan.Settings{Cluster: cluster, Audit: log, Admission: admission.New(c, uncached, nil)})
 	if err := workspaces.Setup(mgr, o.Concurrency); err != nil {
 		return err
 	}
