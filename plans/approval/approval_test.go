@@ -413,12 +413,11 @@ func TestVerifyRandomHistories(t *testing.T) {
 			if v.Allows() {
 				allowed++
 			}
-			for _, key := range keys {
-				without := p.DeepCopy()
-				delete(without.Annotations, key)
-				if !v.Allows() && Verify(Input{Plan: without, Now: at, Admission: in}).Allows() {
-					t.Fatalf("step %d: taking %s away allows: %q", step, key, p.Annotations)
-				}
+			key := keys[random.IntN(len(keys))]
+			without := p.DeepCopy()
+			delete(without.Annotations, key)
+			if !v.Allows() && Verify(Input{Plan: without, Now: at, Admission: in}).Allows() {
+				t.Fatalf("step %d: taking %s away allows: %q", step, key, p.Annotations)
 			}
 			// The operator sees every write: the policies are proven after it.
 			p.Status.Decisions = Record(p.Status.Decisions, v.Decisions)
