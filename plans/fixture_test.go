@@ -26,6 +26,7 @@ func specInput() SpecInput {
 		Stack:     v1alpha1.StackReference{Name: "web", UID: "uid-1", Generation: 3, ResourceVersion: "4711"},
 		Sequence:  7,
 		Trigger:   v1alpha1.PlanTrigger{Type: v1alpha1.TriggerSpecChanged, Message: "generation 3 <b> & \u2028", Completes: &v1alpha1.CompletedPlan{Name: "web-6", Digest: "sha256:" + hexes("d", 64), Result: "Interrupted"}},
+		Authors:   []string{"alice@example.com", "system:serviceaccount:flux-system:kustomize-controller"},
 		Binding: v1alpha1.Binding{
 			Revision: hexes("1", 40), Repository: "https://git.example/repo", Directory: "infra", Tree: hexes("2", 40),
 			ConfigDigest: "sha256:" + hexes("3", 64), StateDigest: "sha256:" + hexes("4", 64), Refresh: true, PulumiVersion: "v3.276.0",

@@ -25,6 +25,8 @@ type SpecInput struct {
 	Stack    v1alpha1.StackReference
 	Sequence int64
 	Trigger  v1alpha1.PlanTrigger
+	// Authors are the users who wrote the change. Empty: not known.
+	Authors  []string
 	Binding  v1alpha1.Binding
 	Artifact v1alpha1.Artifact
 	// Enforcement is the Stack's; empty: Strict.
@@ -53,6 +55,7 @@ func NewSpec(in SpecInput) (v1alpha1.UpdatePlanSpec, error) {
 		Sequence:         in.Sequence,
 		Operation:        v1alpha1.PlanOperationUpdate,
 		Trigger:          in.Trigger,
+		Authors:          in.Authors,
 		Binding:          in.Binding,
 		Artifact:         in.Artifact,
 		Enforcement:      enforcement(in.Enforcement),
@@ -81,6 +84,7 @@ func statementInput(spec *v1alpha1.UpdatePlanSpec, namespace, cluster, nonce str
 		Sequence:    spec.Sequence,
 		Operation:   spec.Operation,
 		Trigger:     spec.Trigger,
+		Authors:     spec.Authors,
 		Binding:     spec.Binding,
 		Artifact:    spec.Artifact,
 		Enforcement: spec.Enforcement,
@@ -135,6 +139,7 @@ func differing(stated, spec Statement) error {
 		{"sequence", stated.Predicate.Sequence, spec.Predicate.Sequence},
 		{"operation", stated.Predicate.Operation, spec.Predicate.Operation},
 		{"trigger", stated.Predicate.Trigger, spec.Predicate.Trigger},
+		{"authors", stated.Predicate.Authors, spec.Predicate.Authors},
 		{"binding", stated.Predicate.Binding, spec.Predicate.Binding},
 		{"artifact", stated.Predicate.Artifact, spec.Predicate.Artifact},
 		{"enforcement", stated.Predicate.Enforcement, spec.Predicate.Enforcement},

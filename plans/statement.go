@@ -57,8 +57,10 @@ type Predicate struct {
 	Sequence  int64                   `json:"sequence"`
 	Operation v1alpha1.PlanOperation  `json:"operation"`
 	Trigger   v1alpha1.PlanTrigger    `json:"trigger"`
-	Binding   v1alpha1.Binding        `json:"binding"`
-	Artifact  StatedArtifact          `json:"artifact"`
+	// Authors are omitted when they are not known.
+	Authors  []string         `json:"authors,omitempty"`
+	Binding  v1alpha1.Binding `json:"binding"`
+	Artifact StatedArtifact   `json:"artifact"`
 	// Enforcement is never empty.
 	Enforcement v1alpha1.Enforcement `json:"enforcement"`
 	Summary     v1alpha1.PlanSummary `json:"summary"`
@@ -105,6 +107,7 @@ type StatementInput struct {
 	Sequence           int64
 	Operation          v1alpha1.PlanOperation
 	Trigger            v1alpha1.PlanTrigger
+	Authors            []string
 	Binding            v1alpha1.Binding
 	Artifact           v1alpha1.Artifact
 	Enforcement        v1alpha1.Enforcement
@@ -151,6 +154,7 @@ func newStatement(in StatementInput) Statement {
 			Sequence:    in.Sequence,
 			Operation:   in.Operation,
 			Trigger:     in.Trigger,
+			Authors:     in.Authors,
 			Binding:     in.Binding,
 			Artifact:    StatedArtifact{Size: in.Artifact.Size, Chunks: in.Artifact.Chunks},
 			Enforcement: enforcement(in.Enforcement),

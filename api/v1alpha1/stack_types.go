@@ -517,6 +517,10 @@ type PreviewOperation struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	ResourceVersion string `json:"resourceVersion"`
+	// author is who wrote the spec of that generation. Absent: not known.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Author string `json:"author,omitempty"`
 	// revision is the commit that is previewed.
 	// +required
 	// +kubebuilder:validation:MaxLength=64

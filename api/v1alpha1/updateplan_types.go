@@ -56,6 +56,13 @@ type UpdatePlanSpec struct {
 	// trigger tells why the plan was made.
 	// +required
 	Trigger PlanTrigger `json:"trigger"`
+	// authors are the users who wrote the change, as the API server knows them: who edited the Stack's spec last. None of them
+	// can approve the plan. Absent: not known; before Kubernetes 1.36, and for a Stack that is deleted, it never is.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=253
+	Authors []string `json:"authors,omitempty"`
 	// binding is everything, beside the plan file, that an approval is tied to.
 	// +required
 	Binding Binding `json:"binding"`
@@ -484,11 +491,16 @@ type UpdatePlanStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	HowToReject string `json:"howToReject,omitempty"`
-	// decisions are the approvals and rejections that were seen, accepted or refused, the last 20.
+	// decisions are the approvals and rejections that were seen: those that count, and the last 5 that were refused. It is a
+	// memory; an approval counts only while what it came by is there too. Absent: there are none.
 	// +optional
 	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=20
+	// +kubebuilder:validation:MaxItems=50
 	Decisions []Decision `json:"decisions,omitempty"`
+	// unguardedSince is when an approval by annotation was first seen on this plan while the admission policies that vouch
+	// for it were not in force. From then on no annotation approves this plan; ask for a new one. Absent: never.
+	// +optional
+	UnguardedSince *metav1.Time `json:"unguardedSince,omitempty"`
 	// diff is the change in words, for people, a line each: what happens to which resource, and below it its properties, as
 	// many as there is room for. It is computed from spec.changes, which is what counts. Absent: not looked at yet.
 	// +optional
@@ -634,17 +646,60 @@ const (
 	DecisionRefused DecisionVerdict = "Refused"
 )
 
+// DecisionMethod is how a decision came.
+// +kubebuilder:validation:Enum=Annotation;Signature
+type DecisionMethod string
+
+// How a decision can come.
+const (
+	// MethodAnnotation: a person annotated the plan; the API server vouches for who it was.
+	MethodAnnotation DecisionMethod = "Annotation"
+	// MethodSignature: the annotation holds a signature that proves itself, whoever brought it.
+	MethodSignature DecisionMethod = "Signature"
+)
+
+// Refusal is why a decision does not count, as a word.
+// +kubebuilder:validation:Enum=Malformed;OtherDigest;UnknownAnnotation;NotStamped;AdmissionNotEnforced;Author;Repeated;TooLate
+type Refusal string
+
+// Why a decision can be refused.
+const (
+	// RefusedMalformed: it is not of the form that is asked for.
+	RefusedMalformed Refusal = "Malformed"
+	// RefusedOtherDigest: it names another digest than the plan's.
+	RefusedOtherDigest Refusal = "OtherDigest"
+	// RefusedUnknownAnnotation: the annotation looks like one that decides, and is none.
+	RefusedUnknownAnnotation Refusal = "UnknownAnnotation"
+	// RefusedNotStamped: it is in the short form, and the API server did not say who wrote it.
+	RefusedNotStamped Refusal = "NotStamped"
+	// RefusedNotEnforced: the admission policies that vouch for annotations were not in force.
+	RefusedNotEnforced Refusal = "AdmissionNotEnforced"
+	// RefusedAuthor: it is an approval by an author of the change.
+	RefusedAuthor Refusal = "Author"
+	// RefusedRepeated: the same person has approved already.
+	RefusedRepeated Refusal = "Repeated"
+	// RefusedTooLate: it is a rejection of a plan that is being applied.
+	RefusedTooLate Refusal = "TooLate"
+)
+
 // Decision is what somebody said of a plan.
 type Decision struct {
 	// verdict tells whether it was an approval or a rejection that counts, or was refused.
 	// +required
 	Verdict DecisionVerdict `json:"verdict"`
-	// method is how it came: "annotation plangate.dev/approve".
+	// method is how it came: Annotation or Signature.
 	// +required
-	// +kubebuilder:validation:MaxLength=256
-	Method string `json:"method"`
-	// by names who decided. Identity is not verified in this version: it is then "unverified", with the field manager of the
-	// write where the API server recorded one.
+	Method DecisionMethod `json:"method"`
+	// key is the annotation that it came by: "approve.plangate.dev/alice".
+	// +optional
+	// +kubebuilder:validation:MaxLength=320
+	Key string `json:"key,omitempty"`
+	// class is the class of people that it was given for: "security" for approve-security. Absent: those with the verb approve.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Class string `json:"class,omitempty"`
+	// by names who decided: the user as the API server knows it, or the signer. Where that was not proven it begins with
+	// "unverified", and says what the annotation says and which field managers wrote it.
 	// +required
 	// +kubebuilder:validation:MaxLength=512
 	By string `json:"by"`
@@ -655,11 +710,18 @@ type Decision struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=71
 	Digest string `json:"digest,omitempty"`
+	// refusal is why the decision was refused, as a word. Absent: it counts.
+	// +optional
+	Refusal Refusal `json:"refusal,omitempty"`
 	// reason is the reason that was given, or why the decision was refused.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason,omitempty"`
-	// observedAt is when the operator saw it.
+	// requirement is what an approval served: "one approval by a person". Absent: none.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Requirement string `json:"requirement,omitempty"`
+	// observedAt is when the operator saw it first.
 	// +required
 	ObservedAt metav1.Time `json:"observedAt"`
 	// evidence is "sha256:" and the SHA-256 of the annotation's value as it was written.

@@ -1419,6 +1419,11 @@ func (in *UpdatePlanSpec) DeepCopyInto(out *UpdatePlanSpec) {
 	*out = *in
 	out.StackRef = in.StackRef
 	in.Trigger.DeepCopyInto(&out.Trigger)
+	if in.Authors != nil {
+		in, out := &in.Authors, &out.Authors
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	in.Binding.DeepCopyInto(&out.Binding)
 	in.Artifact.DeepCopyInto(&out.Artifact)
 	in.NotAfter.DeepCopyInto(&out.NotAfter)
@@ -1468,6 +1473,10 @@ func (in *UpdatePlanStatus) DeepCopyInto(out *UpdatePlanStatus) {
 		for i := range *in {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
+	}
+	if in.UnguardedSince != nil {
+		in, out := &in.UnguardedSince, &out.UnguardedSince
+		*out = (*in).DeepCopy()
 	}
 	if in.Diff != nil {
 		in, out := &in.Diff, &out.Diff

@@ -25,6 +25,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/plangate/plangate/api/v1alpha1"
+	"github.com/plangate/plangate/pkg/admission"
 	"github.com/plangate/plangate/pkg/audit"
 	"github.com/plangate/plangate/pkg/controller/approvalpolicy"
 	"github.com/plangate/plangate/pkg/controller/stack"
@@ -140,7 +141,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o options.Options) er
 	if err != nil {
 		return err
 	}
-	settings := updateplan.Settings{Cluster: cluster, Audit: log, StateCheckInterval: o.StateCheckInterval}
+	settings := updateplan.Settings{Cluster: cluster, Audit: log, StateCheckInterval: o.StateCheckInterval, Admission: admission.New(c, uncached, nil)}
 	plans := updateplan.New(c, uncached, agents, sources, in, store, mgr.GetEventRecorder("plangate-updateplan"), settings)
 	return errors.Join(workspaces.Setup(mgr, o.Concurrency), approvalpolicy.Setup(mgr, o.Concurrency),
 		stacks.Setup(ctx, mgr, o.Concurrency), plans.Setup(ctx, mgr, o.Concurrency))

@@ -109,16 +109,29 @@ func (w *world) checkSecrets(where string, what []byte) {
 	}
 }
 
-// noteApproval reads an approval as a person would: the whole digest, and nothing or a reason behind it.
+// noteApproval reads an approval as a person would: the whole digest, by somebody who did not write the change.
 func (w *world) noteApproval(plan *v1alpha1.UpdatePlan) {
-	digest, rest, _ := strings.Cut(plan.Annotations[v1alpha1.AnnotationApprove], " ")
-	if digest == "" || digest != plan.Spec.Digest || strings.HasSuffix(plan.Annotations[v1alpha1.AnnotationApprove], " ") && rest == "" {
-		return
+	for annotation, value := range plan.Annotations {
+		said, _, _ := strings.Cut(value, " -- ")
+		digest, user, _ := strings.Cut(said, " by ")
+		if !strings.HasPrefix(annotation, v1alpha1.DomainApprove+"/") || digest != plan.Spec.Digest || user == "" || strings.Contains(user, " ") || slices.Contains(plan.Spec.Authors, user) {
+			continue
+		}
+		if w.approved[plan.UID] == nil {
+			w.approved[plan.UID] = map[string]bool{}
+		}
+		w.approved[plan.UID][digest] = true
 	}
-	if w.approved[plan.UID] == nil {
-		w.approved[plan.UID] = map[string]bool{}
+}
+
+// rejected reads a rejection.
+func rejected(plan *v1alpha1.UpdatePlan) bool {
+	for annotation, value := range plan.Annotations {
+		if strings.HasPrefix(annotation, v1alpha1.DomainReject+"/") && strings.HasPrefix(value, plan.Spec.Digest+" by ") {
+			return true
+		}
 	}
-	w.approved[plan.UID][digest] = true
+	return false
 }
 
 // intended looks at the moment in which a plan is taken for applying.
@@ -127,7 +140,11 @@ func (w *world) intended(before, now *v1alpha1.UpdatePlan) {
 	switch {
 	case !w.approved[now.UID][digest]:
 		w.fail("%s is applied and nobody approved %s", now.Name, digest)
-	case strings.HasPrefix(now.Annotations[v1alpha1.AnnotationReject], digest):
+	case w.provenIn != w.loops:
+		w.fail("%s is applied and nobody asked, in this loop, whether the admission policies are in force", now.Name)
+	case now.Status.UnguardedSince != nil && !memory(now):
+		w.fail("%s is applied and was only approved while the admission policies were not in force", now.Name)
+	case rejected(now):
 		w.fail("%s is applied and was rejected", now.Name)
 	case !w.clock.Add(-time.Second).Before(now.Spec.NotAfter.Time):
 		w.fail("%s is applied at %s and expired at %s", now.Name, w.clock, now.Spec.NotAfter)
@@ -137,6 +154,13 @@ func (w *world) intended(before, now *v1alpha1.UpdatePlan) {
 		w.fail("%s is applied and has ended", now.Name)
 	}
 	w.intents[now.Status.Operation.ID] = clone(now)
+}
+
+// memory tells whether an approval was accepted, which a plan that was unguarded later remembers.
+func memory(plan *v1alpha1.UpdatePlan) bool {
+	return slices.ContainsFunc(plan.Status.Decisions, func(d v1alpha1.Decision) bool {
+		return d.Verdict == v1alpha1.DecisionApproved && d.Verified && !d.ObservedAt.After(plan.Status.UnguardedSince.Time)
+	})
 }
 
 // mutates looks at the moment in which an agent begins to change the real world.

@@ -25,6 +25,7 @@ import (
 	"github.com/plangate/plangate/pkg/inputs"
 	"github.com/plangate/plangate/pkg/planstore"
 	"github.com/plangate/plangate/pkg/source"
+	"github.com/plangate/plangate/plans/approval"
 	"github.com/plangate/plangate/tests/builder"
 )
 
@@ -83,6 +84,10 @@ type world struct {
 	secrets       int
 	commits       int
 	noRemote      bool
+	// unguarded is true while the admission policies are not in force. provenIn is the loop in which the operator found last
+	// that they are.
+	unguarded bool
+	provenIn  int
 
 	oracle
 	trace []string
@@ -103,6 +108,7 @@ func newWorld(seed uint64) *world {
 
 func (w *world) createStack() {
 	o := builder.Stack(namespace, name).Config("size", 0).SecretConfig("password", "db", "password").Obj()
+	metav1.SetMetaDataAnnotation(&o.ObjectMeta, v1alpha1.AnnotationEditedBy, "1 by "+editors[0])
 	w.must(w.api.create(o))
 }
 
@@ -134,13 +140,30 @@ func (w *world) restart() {
 	w.controllers[ctrlStack] = stack.New(c, uncached, agents{w, ctrlStack}, w, in, store, w, stack.Settings{
 		Cluster: cluster, PollInterval: 10 * time.Minute, PlanTimeToLive: timeToLive, RetryInterval: 5 * time.Second, RetryMaxInterval: 5 * time.Minute, SettleTime: settleTime, Now: now,
 	})
-	w.controllers[ctrlPlan] = updateplan.New(c, uncached, agents{w, ctrlPlan}, w, in, store, w, updateplan.Settings{Cluster: cluster, StateCheckInterval: stateCheck, Now: now})
+	w.controllers[ctrlPlan] = updateplan.New(c, uncached, agents{w, ctrlPlan}, w, in, store, w, updateplan.Settings{Cluster: cluster, StateCheckInterval: stateCheck, Now: now, Admission: w})
 	w.caches = newInformers(w.api, w.watched)
 }
 
 // Eventf takes an event, which anybody in the namespace may read.
 func (w *world) Eventf(_, _ runtime.Object, _, reason, _, note string, args ...any) {
 	w.checkSecrets("event "+reason, fmt.Appendf(nil, note, args...))
+}
+
+// Prove is the API server's admission, as the operator sees it. A caller who needs no fresh answer may get an old one: here it is
+// the best one, which must do no harm.
+func (w *world) Prove(_ context.Context, _ *v1alpha1.UpdatePlan, fresh bool) (approval.Admission, error) {
+	if !fresh {
+		return approval.Admission{Enforced: true}, nil
+	}
+	w.meanwhile()
+	if w.hiccup() {
+		return approval.Admission{}, errors.New("the API server does not answer")
+	}
+	if w.unguarded {
+		return approval.Admission{Why: "the policy is gone"}, nil
+	}
+	w.provenIn = w.loops
+	return approval.Admission{Enforced: true}, nil
 }
 
 // Resolve is the git server, as the operator sees it.

@@ -19,6 +19,7 @@ import (
 	"github.com/plangate/plangate/pkg/operations"
 	"github.com/plangate/plangate/pkg/outcome"
 	"github.com/plangate/plangate/pkg/workspaces"
+	"github.com/plangate/plangate/plans"
 	"github.com/plangate/plangate/workspace"
 )
 
@@ -103,6 +104,7 @@ func (r *Reconciler) intend(ctx context.Context, s *scope) outcome.Outcome {
 	s.inputsDigest = s.inputsOf(s.revision.Commit)
 	s.stack.Status.Operation = &v1alpha1.PreviewOperation{
 		ID: string(uuid.NewUUID()), InputsDigest: s.inputsDigest, ConfigDigest: s.configDigest, Generation: s.stack.Generation,
+		Author:          plans.Author(s.before.Annotations[v1alpha1.AnnotationEditedBy], s.stack.Generation),
 		ResourceVersion: s.before.ResourceVersion, Revision: s.revision.Commit, Tree: s.stack.Status.ObservedTree, Trigger: *s.trigger, WorkspaceImage: image, Pod: *ws.Status.Pod, StartedAt: metav1.NewTime(s.now),
 	}
 	if r.settings.SettleTime > 0 {

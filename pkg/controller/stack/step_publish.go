@@ -233,9 +233,17 @@ func (r *Reconciler) spec(s *scope, plan plans.Plan, artifact v1alpha1.Artifact,
 	return plans.NewSpec(plans.SpecInput{
 		Namespace: s.stack.Namespace, Cluster: r.settings.Cluster, Nonce: plans.Nonce(s.inputs.Key, op.ID),
 		Stack:    v1alpha1.StackReference{Name: s.stack.Name, UID: string(s.stack.UID), Generation: op.Generation, ResourceVersion: op.ResourceVersion},
-		Sequence: sequence, Trigger: op.Trigger, Binding: binding, Artifact: artifact, Enforcement: enforcement(s.stack),
+		Sequence: sequence, Trigger: op.Trigger, Authors: authors(op), Binding: binding, Artifact: artifact, Enforcement: enforcement(s.stack),
 		NotAfter: op.StartedAt.Add(r.timeToLive(s.stack)), Plan: plan, ChangesConfigMap: changesConfigMap,
 	})
+}
+
+// authors are those who wrote what was previewed. Nil: not known.
+func authors(op *v1alpha1.PreviewOperation) []string {
+	if op.Author == "" {
+		return nil
+	}
+	return []string{op.Author}
 }
 
 // coreFacts are what the agent found, as the core takes it.

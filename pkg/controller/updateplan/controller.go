@@ -33,6 +33,7 @@ import (
 	"github.com/plangate/plangate/pkg/planstore"
 	sourcepkg "github.com/plangate/plangate/pkg/source"
 	"github.com/plangate/plangate/plans"
+	"github.com/plangate/plangate/plans/approval"
 	"github.com/plangate/plangate/workspace"
 )
 
@@ -55,6 +56,12 @@ type Sources interface {
 	ResolveNow(ctx context.Context, repository, branch, commit string) (sourcepkg.Revision, error)
 }
 
+// Admission proves that the policies are in force that vouch for approvals by annotation. fresh asks now; otherwise an answer of
+// a short while ago will do. An error: it is not known.
+type Admission interface {
+	Prove(ctx context.Context, plan *v1alpha1.UpdatePlan, fresh bool) (approval.Admission, error)
+}
+
 // Settings are the operator's settings for UpdatePlans.
 type Settings struct {
 	// Cluster is the id of the cluster: the UID of the namespace kube-system.
@@ -65,6 +72,15 @@ type Settings struct {
 	Now func() time.Time
 	// Audit takes the record of each plan that ends. Nil: nobody does.
 	Audit Auditor
+	// Admission vouches for approvals by annotation. Nil: nothing does, and none of them counts.
+	Admission Admission
+}
+
+// unproven vouches for nothing.
+type unproven struct{}
+
+func (unproven) Prove(context.Context, *v1alpha1.UpdatePlan, bool) (approval.Admission, error) {
+	return approval.Admission{}, nil
 }
 
 // Auditor takes records. It may be given one twice, and must not lose one that it took without an error.
@@ -82,8 +98,10 @@ type Reconciler struct {
 	store    *planstore.Store
 	recorder events.EventRecorder
 	settings Settings
-	now      func() time.Time
-	wakeups  chan event.GenericEvent
+	// admission is settings.Admission, or what vouches for nothing.
+	admission Admission
+	now       func() time.Time
+	wakeups   chan event.GenericEvent
 }
 
 // New returns a Reconciler.
@@ -91,8 +109,11 @@ func New(c client.Client, uncached client.Reader, agents Agents, sources Sources
 	if settings.Now == nil {
 		settings.Now = time.Now
 	}
+	if settings.Admission == nil {
+		settings.Admission = unproven{}
+	}
 	return &Reconciler{
-		client: c, uncached: uncached, agents: agents, sources: sources, inputs: in, store: store, recorder: recorder, settings: settings,
+		client: c, uncached: uncached, agents: agents, sources: sources, inputs: in, store: store, recorder: recorder, settings: settings, admission: settings.Admission,
 		now: settings.Now, wakeups: make(chan event.GenericEvent, 1024),
 	}
 }
@@ -170,6 +191,7 @@ func (r *Reconciler) wake(key types.NamespacedName) func() {
 // +kubebuilder:rbac:groups=plangate.dev,resources=updateplans/status,verbs=get;patch
 // +kubebuilder:rbac:groups=plangate.dev,resources=updateplans/finalizers,verbs=update
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,resourceNames=updateplans.plangate.dev,verbs=get
 
 // Reconcile takes one UpdatePlan a step further.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {

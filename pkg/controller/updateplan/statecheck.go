@@ -30,6 +30,9 @@ func (r *Reconciler) whileWaiting(ctx context.Context, s *scope) outcome.Outcome
 		return outcome.Done()
 	}
 	after := s.untilExpiry()
+	if s.verdict.Reason == v1alpha1.ReasonAdmissionNotEnforced {
+		after = min(after, proofTimer)
+	}
 	if again > 0 {
 		after = min(after, again)
 	}

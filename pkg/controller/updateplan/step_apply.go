@@ -20,7 +20,6 @@ import (
 	"github.com/plangate/plangate/pkg/outcome"
 	"github.com/plangate/plangate/pkg/planstore"
 	"github.com/plangate/plangate/pkg/workspaces"
-	"github.com/plangate/plangate/plans/approval"
 	"github.com/plangate/plangate/workspace"
 )
 
@@ -101,8 +100,8 @@ func (r *Reconciler) intend(ctx context.Context, s *scope) outcome.Outcome {
 		// Somebody rejected it, approved it otherwise, or this loop worked from an old cache.
 		return outcome.Wait(v1alpha1.ReasonApproved, "approved; the plan was written to in the meantime: looking again", 200*time.Millisecond)
 	}
-	if v := approval.Verify(approval.Input{Plan: fresh, Cluster: r.settings.Cluster, Now: r.now()}); !v.Allows() {
-		return outcome.Wait(v1alpha1.ReasonWaitingForApproval, v.Message, time.Second)
+	if o := r.authorised(ctx, fresh); o.Kind != outcome.KindDone {
+		return o
 	}
 	// The remote may have taken its time to answer.
 	stack := &v1alpha1.Stack{}
@@ -221,6 +220,9 @@ func (r *Reconciler) startLate(ctx context.Context, s *scope) outcome.Outcome {
 	}
 	if !s.now.Before(s.plan.Spec.NotAfter.Time) {
 		return r.neverStarted(s, v1alpha1.ReasonExpired, "the plan expired before it could be started")
+	}
+	if o := r.authorised(ctx, s.plan); o.Kind != outcome.KindDone {
+		return o
 	}
 	return r.start(ctx, s)
 }
