@@ -74,11 +74,15 @@ const (
 	// ReasonAdmissionNotEnforced: approvals by annotation do not count, since the admission policies that vouch for them
 	// were not proven to be in force.
 	ReasonAdmissionNotEnforced = "AdmissionNotEnforced"
-	ReasonApproved             = "Approved"
-	ReasonRejected             = "Rejected"
-	ReasonApplying             = "Applying"
-	ReasonApplied              = "Applied"
-	ReasonNotApplied           = "NotApplied"
+	// ReasonDeniedByPolicy: a rule denies the plan, for as long as the rule matches.
+	ReasonDeniedByPolicy = "DeniedByPolicy"
+	// ReasonHeldByPolicy: no approval helps now: a window is closed, or a policy cannot be evaluated.
+	ReasonHeldByPolicy = "HeldByPolicy"
+	ReasonApproved     = "Approved"
+	ReasonRejected     = "Rejected"
+	ReasonApplying     = "Applying"
+	ReasonApplied      = "Applied"
+	ReasonNotApplied   = "NotApplied"
 
 	// How an attempt to apply can end other than well.
 

@@ -659,7 +659,7 @@ const (
 )
 
 // Refusal is why a decision does not count, as a word.
-// +kubebuilder:validation:Enum=Malformed;OtherDigest;UnknownAnnotation;NotStamped;AdmissionNotEnforced;Author;Repeated;TooLate
+// +kubebuilder:validation:Enum=Malformed;OtherDigest;UnknownAnnotation;NotStamped;AdmissionNotEnforced;Author;Repeated;TooLate;Invalid;TooLong;TooMany;OtherStatement;OtherPurpose;OtherCluster;UnknownSigner;SignerExpired;SignerNotForStack;TokenStale
 type Refusal string
 
 // Why a decision can be refused.
@@ -680,6 +680,26 @@ const (
 	RefusedRepeated Refusal = "Repeated"
 	// RefusedTooLate: it is a rejection of a plan that is being applied.
 	RefusedTooLate Refusal = "TooLate"
+	// RefusedInvalid: the signature does not verify.
+	RefusedInvalid Refusal = "Invalid"
+	// RefusedTooLong: the signature is longer than any may be.
+	RefusedTooLong Refusal = "TooLong"
+	// RefusedTooMany: as many others of the plan as may be were verified already.
+	RefusedTooMany Refusal = "TooMany"
+	// RefusedOtherStatement: the signature was made for other bytes, such as an older plan of the same Stack.
+	RefusedOtherStatement Refusal = "OtherStatement"
+	// RefusedOtherPurpose: the signature was made neither to approve nor to reject a plan.
+	RefusedOtherPurpose Refusal = "OtherPurpose"
+	// RefusedOtherCluster: the signed statement is of another cluster.
+	RefusedOtherCluster Refusal = "OtherCluster"
+	// RefusedUnknownSigner: no policy that selects the Stack trusts the signer.
+	RefusedUnknownSigner Refusal = "UnknownSigner"
+	// RefusedSignerExpired: the trusted signer's notAfter is over.
+	RefusedSignerExpired Refusal = "SignerExpired"
+	// RefusedSignerNotForStack: the trusted signer is good for other Stacks.
+	RefusedSignerNotForStack Refusal = "SignerNotForStack"
+	// RefusedTokenStale: an ID token was not valid when it was seen, or lives too long.
+	RefusedTokenStale Refusal = "TokenStale"
 )
 
 // Decision is what somebody said of a plan.

@@ -33,10 +33,13 @@ func (r *Reconciler) whileWaiting(ctx context.Context, s *scope) outcome.Outcome
 	if s.verdict.Reason == v1alpha1.ReasonAdmissionNotEnforced {
 		after = min(after, proofTimer)
 	}
+	if at := s.verdict.LookAgain; !at.IsZero() {
+		after = min(after, max(at.Sub(s.now), time.Second))
+	}
 	if again > 0 {
 		after = min(after, again)
 	}
-	return outcome.Wait(v1alpha1.ReasonWaitingForApproval, s.verdict.Message, after)
+	return outcome.Wait(s.verdict.Reason, s.verdict.Message, after)
 }
 
 // checkState ends a plan when somebody else has changed Pulumi's state since its preview, and returns when to look again; 0:

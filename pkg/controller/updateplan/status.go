@@ -84,7 +84,7 @@ func setApproved(set conditions.Setter, s *scope) {
 		set.Unknown(v1alpha1.ConditionApproved, v1alpha1.ReasonWaitingForApproval, "nobody has decided on the plan")
 	}
 	if s.verdict.Requirements != "" {
-		s.plan.Status.Requirements = s.verdict.Requirements
+		s.plan.Status.Requirements, s.plan.Status.Policy = s.verdict.Requirements, s.verdict.Policy
 	}
 }
 

@@ -142,7 +142,7 @@ func TestComputeStatus(t *testing.T) {
 		howTo  bool
 	}{
 		"waiting": {
-			reason: "nobody works on it: not Reconciling", facts: []func(*scope){verdict(approval.Verdict{State: approval.Waiting, Message: "m"})},
+			reason: "nobody works on it: not Reconciling", facts: []func(*scope){verdict(approval.Verdict{State: approval.Waiting, Reason: v1alpha1.ReasonWaitingForApproval, Message: "m"})},
 			o: outcome.Wait(v1alpha1.ReasonWaitingForApproval, "m", 0), howTo: true,
 			want: map[string]string{"Approved": "Unknown WaitingForApproval", "Applied": "Unknown NotApplied", "Obsolete": "False Current", "Recorded": "Unknown NotRecorded", "Ready": "False WaitingForApproval"},
 		},

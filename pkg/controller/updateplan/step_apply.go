@@ -100,7 +100,7 @@ func (r *Reconciler) intend(ctx context.Context, s *scope) outcome.Outcome {
 		// Somebody rejected it, approved it otherwise, or this loop worked from an old cache.
 		return outcome.Wait(v1alpha1.ReasonApproved, "approved; the plan was written to in the meantime: looking again", 200*time.Millisecond)
 	}
-	if o := r.authorised(ctx, fresh); o.Kind != outcome.KindDone {
+	if o := r.authorised(ctx, s, fresh); o.Kind != outcome.KindDone {
 		return o
 	}
 	// The remote may have taken its time to answer.
@@ -149,7 +149,7 @@ func (r *Reconciler) start(ctx context.Context, s *scope) outcome.Outcome {
 		ID: op.ID, Type: workspace.Apply, PodUID: op.Pod.UID,
 		Source: workspace.Source{URL: bound.Repository, Commit: bound.Revision, Ref: s.ref, Dir: bound.Directory, Paths: s.stack.Spec.ProjectPaths},
 		Expect: expected(bound),
-		Plan:   planFile, PlanDigest: s.plan.Spec.Artifact.Digest, Release: release,
+		Plan:   planFile, PlanDigest: s.plan.Spec.Artifact.Digest, Release: release, Approval: s.approval,
 	}
 	s.inputs.Operation(s.stack, order)
 	order.Options = workspace.Options{Refresh: bound.Refresh, Targets: bound.Targets, TargetDependents: bound.TargetDependents}
@@ -221,7 +221,7 @@ func (r *Reconciler) startLate(ctx context.Context, s *scope) outcome.Outcome {
 	if !s.now.Before(s.plan.Spec.NotAfter.Time) {
 		return r.neverStarted(s, v1alpha1.ReasonExpired, "the plan expired before it could be started")
 	}
-	if o := r.authorised(ctx, s.plan); o.Kind != outcome.KindDone {
+	if o := r.authorised(ctx, s, s.plan); o.Kind != outcome.KindDone {
 		return o
 	}
 	return r.start(ctx, s)
