@@ -17,6 +17,7 @@ type Facts struct {
 	Commit        string
 	Tree          string
 	StateDigest   string
+	DriftDigest   string
 	PulumiVersion string
 	Plugins       []v1alpha1.Plugin
 }
@@ -62,6 +63,7 @@ func NewBinding(in BindingInput) (v1alpha1.Binding, error) {
 		Tree:           in.Facts.Tree,
 		ConfigDigest:   in.ConfigDigest,
 		StateDigest:    in.Facts.StateDigest,
+		DriftDigest:    in.Facts.DriftDigest,
 		Refresh:        in.Refresh,
 		Targets:        in.Targets,
 		ConfigEntries:  in.ConfigEntries,
@@ -87,6 +89,7 @@ func checkBinding(b v1alpha1.Binding) error {
 	require("tree", b.Tree, objectPattern.MatchString(b.Tree))
 	require("configDigest", b.ConfigDigest, digestPattern.MatchString(b.ConfigDigest))
 	require("stateDigest", b.StateDigest, digestPattern.MatchString(b.StateDigest))
+	require("driftDigest", b.DriftDigest, b.DriftDigest == "" || digestPattern.MatchString(b.DriftDigest))
 	require("pulumiVersion", b.PulumiVersion, b.PulumiVersion != "" && len(b.PulumiVersion) <= 64)
 	require("workspaceImage", b.WorkspaceImage, b.WorkspaceImage != "" && len(b.WorkspaceImage) <= 1024 && utf8.ValidString(b.WorkspaceImage))
 	return errors.Join(append(errs, checkLists(b))...)

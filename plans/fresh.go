@@ -29,6 +29,7 @@ var boundFields = []boundField{
 	{name: "tree", value: func(b v1alpha1.Binding) string { return b.Tree }, detail: "the project's files differ"},
 	{name: fieldConfigDigest, value: func(b v1alpha1.Binding) string { return b.ConfigDigest }, detail: "the configuration, the environment or the options differ"},
 	{name: "stateDigest", value: func(b v1alpha1.Binding) string { return b.StateDigest }, detail: "Pulumi's state was changed since the preview"},
+	{name: "driftDigest", value: func(b v1alpha1.Binding) string { return b.DriftDigest }, detail: "the real resources were changed since the preview read them"},
 	{name: "refresh", value: func(b v1alpha1.Binding) string { return strconv.FormatBool(b.Refresh) }, detail: "the real resources are read in one case and not in the other"},
 	{name: "targets", list: func(b v1alpha1.Binding) []string { return b.Targets }, detail: "the plan is limited to other resources"},
 	{name: "targetDependents", value: func(b v1alpha1.Binding) string { return strconv.FormatBool(b.TargetDependents) }, detail: "what depends on the targets is taken in in one case and not in the other"},

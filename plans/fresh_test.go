@@ -64,7 +64,7 @@ func TestNewBinding(t *testing.T) {
 		Repository: want.Repository, Directory: want.Directory, ConfigDigest: want.ConfigDigest, Refresh: want.Refresh,
 		Targets: want.Targets, TargetDependents: want.TargetDependents,
 		ConfigEntries: want.ConfigEntries, WorkspaceImage: want.WorkspaceImage,
-		Facts: Facts{Commit: want.Revision, Tree: want.Tree, StateDigest: want.StateDigest, PulumiVersion: want.PulumiVersion, Plugins: want.Plugins},
+		Facts: Facts{Commit: want.Revision, Tree: want.Tree, StateDigest: want.StateDigest, DriftDigest: want.DriftDigest, PulumiVersion: want.PulumiVersion, Plugins: want.Plugins},
 	}
 	got, err := NewBinding(in)
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {

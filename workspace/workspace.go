@@ -142,6 +142,9 @@ type Facts struct {
 	// StateDigest is "sha256:…" of the state without time stamps and encryption noise; of a state without resources it is
 	// a fixed value.
 	StateDigest string `json:"stateDigest"`
+	// DriftDigest is "sha256:…" of how the real resources differed from the state. Empty: they were not read, because Options
+	// did not ask for it, or the operation did not come so far.
+	DriftDigest string `json:"driftDigest,omitempty"`
 	// PulumiVersion is the CLI's version, "v3.276.0".
 	PulumiVersion string `json:"pulumiVersion"`
 	// Plugins are the provider plugins that state and plan need, as Pulumi finds them, sorted. Known after a preview that

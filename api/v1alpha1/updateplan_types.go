@@ -262,6 +262,11 @@ type Binding struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=71
 	StateDigest string `json:"stateDigest"`
+	// driftDigest is the digest of how the real resources differed from Pulumi's state when the preview read them. Absent: it
+	// did not read them.
+	// +optional
+	// +kubebuilder:validation:MaxLength=71
+	DriftDigest string `json:"driftDigest,omitempty"`
 	// refresh tells whether the real resources are read before preview and apply.
 	// +optional
 	Refresh bool `json:"refresh,omitempty"`

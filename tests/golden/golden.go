@@ -47,6 +47,8 @@ type Case struct {
 	PluginsBefore, PluginsAfter []string
 	// Fails are words of a preview that must fail. None: it succeeds.
 	Fails []string
+	// Unshown are the names of resources of which the apply changes what the state alone remembers, without a word.
+	Unshown []string
 	// Refused are words of Pulumi's refusal to apply its own plan. None: it applies it.
 	Refused []string
 }
@@ -83,7 +85,7 @@ func load(t testing.TB, dir string) Case {
 	}
 	c := Case{
 		Name: filepath.Base(dir), Dir: dir, Before: text("before.yaml"), After: text("after.yaml"), Base: text("base.yaml"),
-		Setup: text("setup.sh"), Drift: text("drift.sh"), Between: text("between.sh"), Fails: lines("fails"), Refused: lines("refused"),
+		Setup: text("setup.sh"), Drift: text("drift.sh"), Between: text("between.sh"), Fails: lines("fails"), Refused: lines("refused"), Unshown: lines("unshown"),
 	}
 	if versions := lines("plugins"); len(versions) == 2 {
 		c.PluginsBefore, c.PluginsAfter = strings.Fields(versions[0]), strings.Fields(versions[1])

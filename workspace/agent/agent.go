@@ -61,7 +61,7 @@ type Config struct {
 const (
 	// keptOperations is how many ended operations the journal keeps.
 	keptOperations = 20
-	keptStates     = 20
+	keptStates     = 40 // of states and of drift
 )
 
 // Server is the agent.

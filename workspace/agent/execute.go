@@ -96,7 +96,7 @@ func (x *execution) steps(ctx context.Context) (err error) {
 	case workspace.Preview:
 		steps = append(steps, x.initStack, x.preview, x.probe)
 	case workspace.Apply:
-		steps = append([]func(context.Context) error{x.approved}, append(steps, x.compare, x.apply, x.readOutputs)...)
+		steps = append([]func(context.Context) error{x.approved}, append(steps, x.compare, x.compareDrift, x.apply, x.readOutputs)...)
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
@@ -284,14 +284,24 @@ func (x *execution) preview(ctx context.Context) error {
 	}
 	x.out.Plan = saved
 	x.findPlugins(saved)
-	raw, err := json.Marshal(x.state)
-	if err != nil {
-		return fmt.Errorf("encoding state digests: %w", err)
+	if x.op.Options.Refresh {
+		drift := pulumi.Drift(run.Events)
+		x.out.Facts.DriftDigest = drift.Digest
+		x.remember(drift)
 	}
-	if err := x.states.Keep(x.state.Digest, raw); err != nil {
+	x.remember(x.state)
+	return nil
+}
+
+// remember keeps the digests of single resources, so that an Apply can name what moved.
+func (x *execution) remember(s pulumi.State) {
+	raw, err := json.Marshal(s)
+	if err == nil {
+		err = x.states.Keep(s.Digest, raw)
+	}
+	if err != nil {
 		x.config.Log.Error(err, "Could not keep the digests of the state")
 	}
-	return nil
 }
 
 // configKept refuses a plan that was made with another configuration than the rendered one: the CLI writes to the file when

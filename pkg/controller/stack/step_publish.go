@@ -248,7 +248,7 @@ func authors(op *v1alpha1.PreviewOperation) []string {
 
 // coreFacts are what the agent found, as the core takes it.
 func coreFacts(found *workspace.Facts) plans.Facts {
-	f := plans.Facts{Commit: found.Commit, Tree: found.Tree, StateDigest: found.StateDigest, PulumiVersion: found.PulumiVersion}
+	f := plans.Facts{Commit: found.Commit, Tree: found.Tree, StateDigest: found.StateDigest, DriftDigest: found.DriftDigest, PulumiVersion: found.PulumiVersion}
 	for _, p := range found.Plugins {
 		f.Plugins = append(f.Plugins, v1alpha1.Plugin(p))
 	}

@@ -86,7 +86,7 @@ func (r *Reconciler) sameProject(ctx context.Context, s *scope, newest source.Re
 
 // expected is the part of the binding that the agent compares.
 func expected(bound v1alpha1.Binding) *workspace.Facts {
-	f := &workspace.Facts{Commit: bound.Revision, Tree: bound.Tree, StateDigest: bound.StateDigest, PulumiVersion: bound.PulumiVersion}
+	f := &workspace.Facts{Commit: bound.Revision, Tree: bound.Tree, StateDigest: bound.StateDigest, DriftDigest: bound.DriftDigest, PulumiVersion: bound.PulumiVersion}
 	for _, p := range bound.Plugins {
 		f.Plugins = append(f.Plugins, workspace.Plugin(p))
 	}
