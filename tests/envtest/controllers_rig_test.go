@@ -56,8 +56,9 @@ type rig struct {
 	// audit is the audit log.
 	audit *auditLog
 	// settings and idle are what the next restart takes.
-	settings stack.Settings
-	idle     time.Duration
+	settings   stack.Settings
+	idle       time.Duration
+	stateCheck time.Duration
 
 	stacks     reconcile.Reconciler
 	plans      reconcile.Reconciler
@@ -111,7 +112,7 @@ func (r *rig) restartWith(cached, c client.Client) {
 	r.g.Expect(err).NotTo(HaveOccurred())
 	r.workspaces = workspacectl.New(cached, c, r.agents, authority, r.recorder, workspacectl.Settings{ManagerImage: "manager", WorkspaceImage: "pulumi", IdleTimeout: r.idle})
 	r.stacks = stack.New(cached, c, r.agents, r.sources, in, store, r.recorder, r.settings)
-	r.plans = updateplan.New(cached, c, r.agents, r.sources, in, store, r.recorder, updateplan.Settings{Cluster: cluster, Audit: audit.New(r.audit, cluster)})
+	r.plans = updateplan.New(cached, c, r.agents, r.sources, in, store, r.recorder, updateplan.Settings{Cluster: cluster, Audit: audit.New(r.audit, cluster), StateCheckInterval: r.stateCheck})
 }
 
 // round lets each controller look at each of its objects once, and the kubelet at each pod.
