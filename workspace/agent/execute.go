@@ -285,7 +285,7 @@ func (x *execution) preview(ctx context.Context) error {
 	x.out.Plan = saved
 	x.findPlugins(saved)
 	if x.op.Options.Refresh {
-		drift := pulumi.Drift(run.Events)
+		drift := pulumi.Drift(x.run.Events)
 		x.out.Facts.DriftDigest = drift.Digest
 		x.remember(drift)
 	}
