@@ -259,6 +259,7 @@ func (w *world) applied(p *pod, r *record) {
 			result = &workspace.Result{Outcome: workspace.Violated, Message: "violates plan", Violations: []string{"urn: properties changed"}}
 		case 2:
 			result = &workspace.Result{Outcome: workspace.Failed, Reason: workspace.ReasonLocked, Message: "locked"}
+			w.lockOut(r)
 		}
 	}
 	switch result.Outcome {

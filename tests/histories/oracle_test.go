@@ -30,6 +30,8 @@ type oracle struct {
 	intents map[string]*v1alpha1.UpdatePlan
 	// spent are the digests that were applied, or tried, with the operation.
 	spent map[string]string
+	// lockedOut are the operations that met a lock and changed nothing.
+	lockedOut map[string]bool
 	// kept are plans that people keep a copy of.
 	kept []*v1alpha1.UpdatePlan
 	// blind says that an agent could not tell what a commit touches.
@@ -40,7 +42,7 @@ type oracle struct {
 }
 
 func newOracle() oracle {
-	return oracle{approved: map[types.UID]map[string]bool{}, intents: map[string]*v1alpha1.UpdatePlan{}, spent: map[string]string{}, ends: map[string]int{}}
+	return oracle{approved: map[types.UID]map[string]bool{}, intents: map[string]*v1alpha1.UpdatePlan{}, spent: map[string]string{}, lockedOut: map[string]bool{}, ends: map[string]int{}}
 }
 
 func (w *world) fail(format string, args ...any) { panic(broken{fmt.Sprintf(format, args...)}) }
@@ -68,8 +70,11 @@ func (w *world) watchWrite(c change) {
 	if before.Status.Operation == nil && now.Status.Operation != nil {
 		w.intended(before, now)
 	}
-	if before.Status.Operation != nil && (now.Status.Operation == nil || now.Status.Operation.ID != before.Status.Operation.ID) {
-		w.fail("the operation of %s was replaced", now.Name)
+	if was := before.Status.Operation; was != nil {
+		takenBack := now.Status.Operation == nil && w.lockedOut[was.ID]
+		if !takenBack && (now.Status.Operation == nil || now.Status.Operation.ID != was.ID) {
+			w.fail("the operation of %s was replaced: %+v, is %+v", now.Name, was, now.Status.Operation)
+		}
 	}
 	if !finished(before) && finished(now) {
 		reason, _ := planstate.Reason(now)
@@ -140,7 +145,7 @@ func (w *world) intended(before, now *v1alpha1.UpdatePlan) {
 	switch {
 	case !w.approved[now.UID][digest]:
 		w.fail("%s is applied and nobody approved %s", now.Name, digest)
-	case w.provenIn != w.loops:
+	case w.provenIn != w.loop:
 		w.fail("%s is applied and nobody asked, in this loop, whether the admission policies are in force", now.Name)
 	case now.Status.UnguardedSince != nil && !memory(now):
 		w.fail("%s is applied and was only approved while the admission policies were not in force", now.Name)
@@ -194,6 +199,12 @@ func (w *world) mutates(r *record) {
 	if bound.StateDigest != w.stateDigest() || bound.Revision != r.op.Source.Commit {
 		w.fail("%s is applied to another world than it was made for", plan.Name)
 	}
+}
+
+// lockOut notes that an operation found the state locked: it changed nothing, and spent nothing.
+func (w *world) lockOut(r *record) {
+	w.lockedOut[r.op.ID] = true
+	delete(w.spent, w.intents[r.op.ID].Spec.Digest)
 }
 
 // inputsOf is all that decides what an operation does.

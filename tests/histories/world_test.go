@@ -66,6 +66,8 @@ type world struct {
 	depth  int
 	// loops counts the loops of the operator; imageMoved is the one in the middle of which the image did.
 	loops, imageMoved int
+	// loop is the one that runs now, also when another ran in the middle of it.
+	loop int
 	// fatal is at which deed the operator dies, counted down; 0: it does not.
 	fatal     int
 	afterDeed bool
@@ -162,7 +164,7 @@ func (w *world) Prove(_ context.Context, _ *v1alpha1.UpdatePlan, fresh bool) (ap
 	if w.unguarded {
 		return approval.Admission{Why: "the policy is gone"}, nil
 	}
-	w.provenIn = w.loops
+	w.provenIn = w.loop
 	return approval.Admission{Enforced: true}, nil
 }
 
@@ -309,7 +311,9 @@ func (w *world) work() bool {
 	}
 	w.running[r] = true
 	w.loops++
-	defer func() { w.running[r] = false }()
+	outer := w.loop
+	w.loop = w.loops
+	defer func() { w.running[r], w.loop = false, outer }()
 	result, err := w.controllers[r.controller].Reconcile(context.Background(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: namespace, Name: r.name}})
 	switch {
 	case errors.Is(err, reconcile.TerminalError(nil)):

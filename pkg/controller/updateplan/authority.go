@@ -39,10 +39,11 @@ type decision struct {
 func (r *Reconciler) decide(ctx context.Context, plan *v1alpha1.UpdatePlan, q question) (decision, error) {
 	in := approval.Input{Plan: plan, Cluster: r.settings.Cluster, Now: q.now}
 	var err error
-	if in.Admission, err = r.admission.Prove(ctx, plan, q.proof); err != nil {
+	if in.Rules, err = r.rules(ctx, plan, q.fresh); err != nil {
 		return decision{}, err
 	}
-	if in.Rules, err = r.rules(ctx, plan, q.fresh); err != nil {
+	// Last, so that nothing else takes its time between the proof and what relies on it.
+	if in.Admission, err = r.admission.Prove(ctx, plan, q.proof); err != nil {
 		return decision{}, err
 	}
 	return decision{approval.Verify(in), in.Rules.Policies}, nil

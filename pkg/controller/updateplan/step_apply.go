@@ -100,9 +100,6 @@ func (r *Reconciler) intend(ctx context.Context, s *scope) outcome.Outcome {
 		// Somebody rejected it, approved it otherwise, or this loop worked from an old cache.
 		return outcome.Wait(v1alpha1.ReasonApproved, "approved; the plan was written to in the meantime: looking again", 200*time.Millisecond)
 	}
-	if o := r.authorised(ctx, s, fresh); o.Kind != outcome.KindDone {
-		return o
-	}
 	// The remote may have taken its time to answer.
 	stack := &v1alpha1.Stack{}
 	if err := r.uncached.Get(ctx, client.ObjectKeyFromObject(s.stack), stack); err != nil {
@@ -114,6 +111,10 @@ func (r *Reconciler) intend(ctx context.Context, s *scope) outcome.Outcome {
 	host, err := workspaces.Host(ctx, r.uncached, s.plan.Namespace, *s.ws.Status.Pod)
 	if err != nil {
 		return outcome.Retry(v1alpha1.ReasonReconcileError, err)
+	}
+	// Last, so that nothing lies between what authorises the apply and the intent.
+	if o := r.authorised(ctx, s, fresh); o.Kind != outcome.KindDone {
+		return o
 	}
 	summary := s.plan.Spec.Summary
 	s.plan.Status.Operation = &v1alpha1.ApplyOperation{
