@@ -45,7 +45,7 @@ const (
 	probeKey = v1alpha1.DomainApprove + "/plangate-probe"
 	// operatorVariable is the policy's variable with the name of the operator.
 	operatorVariable = "operator"
-	// proofLasts is how long a proof is good for what is not decided on.
+	// proofLasts is how long a proof is good for what is not decided on. That there is none is asked anew each time.
 	proofLasts = 30 * time.Second
 	// wayOut is what helps.
 	wayOut = "install config/default of this version of Plangate anew (kubectl apply --server-side -k config/default)"
@@ -142,7 +142,7 @@ func (g *Guard) remembered() (approval.Admission, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	age := g.now().Sub(g.lastAt)
-	return g.last, !g.lastAt.IsZero() && age >= 0 && age < proofLasts
+	return g.last, g.last.Enforced && age >= 0 && age < proofLasts
 }
 
 // prove says what is wrong, or nothing.
