@@ -21,6 +21,8 @@ import (
 	"github.com/plangate/plangate/workspace/pulumi"
 )
 
+const plainProgram = "name: demo\nruntime: yaml\n"
+
 // look asks until the answer is there.
 func (r *rig) look(kind workspace.LookType, op *workspace.Operation) *workspace.Sight {
 	r.t.Helper()
@@ -38,7 +40,7 @@ func (r *rig) look(kind workspace.LookType, op *workspace.Operation) *workspace.
 func TestALookAtTheSourceFindsTheTreeThatAPreviewIsBoundTo(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &fake.Driver{Plan: []byte(`{"resourcePlans":{}}`)})
-	commit := r.commit(map[string]string{"app/Pulumi.yaml": program(""), "other": "1"})
+	commit := r.commit(map[string]string{"app/Pulumi.yaml": plainProgram, "other": "1"})
 	op := r.operation(workspace.Preview, commit)
 	op.Source.Dir = "app"
 	bound := r.run(op).Facts.Tree
@@ -62,7 +64,7 @@ func TestALookIsRefusedByAnotherPodAndWhileTheStateIsInBetween(t *testing.T) {
 	t.Parallel()
 	d := &fake.Driver{Plan: []byte(`{"resourcePlans":{}}`), Block: make(chan struct{})}
 	r := newRig(t, d)
-	op := r.operation(workspace.Preview, r.commit(map[string]string{"Pulumi.yaml": program("")}))
+	op := r.operation(workspace.Preview, r.commit(map[string]string{"Pulumi.yaml": plainProgram}))
 	ctx := context.Background()
 	ask := func(pod string, kind workspace.LookType) error {
 		_, err := r.client.Look(ctx, pod, &workspace.Look{Type: kind, Operation: *op})
@@ -242,7 +244,7 @@ func TestAProbeWhoseSecondPreviewFailsOrMeetsAnotherStateMakesNoPlan(t *testing.
 				}
 			}
 			r := newRig(t, tc.driver)
-			op := r.operation(workspace.Preview, r.commit(map[string]string{"Pulumi.yaml": program("")}))
+			op := r.operation(workspace.Preview, r.commit(map[string]string{"Pulumi.yaml": plainProgram}))
 			op.Probe = true
 			result := r.run(op)
 			if result.Outcome != tc.want || !strings.Contains(result.Message, tc.text) || (len(result.Plan) > 0) != (tc.want == workspace.Succeeded) {
