@@ -8,7 +8,6 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -86,15 +85,15 @@ func (s *stage) play() {
 		s.t.Fatalf("Preview: %s %s: %s\n%s", preview.Outcome, preview.Reason, preview.Message, preview.LogTail)
 	}
 	plan := s.recorded(preview)
-	before, files := s.state(), s.files()
+	before, files := s.state(), filesIn(s.t, s.world)
 	golden.Run(s.t, s.c.Between, s.world)
 	if s.c.Between != "" {
-		files = s.files()
+		files = filesIn(s.t, s.world)
 	}
 	applied := s.run(s.apply(commit, preview, s.inputs, s.options))
 	if len(s.c.Refused) > 0 {
 		s.says(applied, workspace.Violated, s.c.Refused)
-		if diff := cmp.Diff(files, s.files()); diff != "" {
+		if diff := cmp.Diff(files, filesIn(s.t, s.world)); diff != "" {
 			s.t.Errorf("a refused plan changed files: -before +after\n%s", diff)
 		}
 		if diff := pulumi.Differences(before, s.state(), 10); len(diff) > 0 {
@@ -275,24 +274,6 @@ func (s *stage) state() pulumi.State {
 		s.t.Fatal(err)
 	}
 	return state
-}
-
-// files are those of the world, by name.
-func (s *stage) files() map[string]string {
-	s.t.Helper()
-	found := map[string]string{}
-	err := filepath.WalkDir(s.world, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		raw, err := os.ReadFile(path)
-		found[path] = string(raw)
-		return err
-	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return found
 }
 
 var newer struct {
