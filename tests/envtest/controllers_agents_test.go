@@ -59,7 +59,7 @@ type fakeAgents struct {
 	// preview and apply say what an operation comes to.
 	preview func(op workspace.Operation) *workspace.Result
 	apply   func(op workspace.Operation) *workspace.Result
-	// trees are the trees of commits; of all others it is tree. lookErr is the error of every look.
+	// trees are the trees of commits; that of another is tree for the first commit, and its own id for all that come after. lookErr is the error of every look.
 	trees   map[string]string
 	lookErr error
 	looks   []workspace.Look
@@ -222,6 +222,9 @@ func (a *fakeAgents) finish(pod *fakePod, id string) *workspace.Result {
 func (a *fakeAgents) treeOf(commit string) string {
 	if t, ok := a.trees[commit]; ok {
 		return t
+	}
+	if commit != builder.Commit {
+		return commit
 	}
 	return tree
 }

@@ -25,6 +25,7 @@ const otherTree = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
 func TestACommitThatTouchesNothingOfTheProjectMakesNoNewPlan(t *testing.T) {
 	r := newRig(t)
 	g := r.g
+	r.agents.trees = map[string]string{builder.OtherCommit: tree}
 	r.create(builder.Stack(r.namespace, "web").Obj())
 	plan := r.waiting(1)
 	r.sources.push("main", builder.OtherCommit)
@@ -60,8 +61,9 @@ func TestACommitThatTouchesTheProjectEndsThePlanWithAWordOfIt(t *testing.T) {
 	r.g.Expect(r.waiting(2).Spec.Binding.Tree).To(Equal(otherTree))
 }
 
-func TestWhatAnOperationLeftBehindIsNotTakenForACommitThatTouchesNothing(t *testing.T) {
+func TestACommitThatTouchesNothingDoesNotDropARunningPreview(t *testing.T) {
 	r := newRig(t)
+	r.agents.trees = map[string]string{builder.OtherCommit: tree}
 	r.create(builder.Stack(r.namespace, "web").Obj())
 	r.agents.hold = true
 	r.until("it is previewed", func() bool { return len(r.agents.ran(workspace.Preview)) == 1 })
