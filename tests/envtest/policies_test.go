@@ -157,13 +157,13 @@ func TestTheSamplesOfPoliciesCanBeEvaluated(t *testing.T) {
 	}
 }
 
-// staleReader is a cache that saw nothing yet, or cannot be read.
-type staleReader struct {
+// deafCache is a cache that saw nothing yet, or cannot be read.
+type deafCache struct {
 	client.Reader
 	err error
 }
 
-func (s staleReader) List(context.Context, client.ObjectList, ...client.ListOption) error { return s.err }
+func (s deafCache) List(context.Context, client.ObjectList, ...client.ListOption) error { return s.err }
 
 func TestPoliciesAreReadPastTheCacheRightBeforeAnApply(t *testing.T) {
 	g := NewWithT(t)
@@ -171,7 +171,7 @@ func TestPoliciesAreReadPastTheCacheRightBeforeAnApply(t *testing.T) {
 	r := policyRequest(t, namespace, examplePlans()["bucket"], votesOf(t, "alice", policy.Ref{}))
 	g.Expect(world.client.Create(t.Context(), namespacedPolicy(namespace, "deny", v1alpha1.PolicyRule{Name: "all", Effect: v1alpha1.EffectDeny}))).To(Succeed())
 
-	old := policies.New(staleReader{}, world.client)
+	old := policies.New(deafCache{}, world.client)
 	r.Fresh = false
 	v, err := old.Decide(t.Context(), r)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -182,7 +182,7 @@ func TestPoliciesAreReadPastTheCacheRightBeforeAnApply(t *testing.T) {
 	g.Expect(v.State).To(Equal(v1alpha1.PolicyDenied))
 
 	broken := errors.New("broken")
-	v, err = policies.New(world.client, staleReader{err: broken}).Decide(t.Context(), r)
+	v, err = policies.New(world.client, deafCache{err: broken}).Decide(t.Context(), r)
 	g.Expect(err).To(MatchError(broken))
 	g.Expect(v.Allows()).To(BeFalse())
 	r.Stack.UID = "another"
