@@ -105,7 +105,19 @@ func attacksOnSSH(t *testing.T, st string) map[string]attack {
 		}
 		return "-----BEGIN SSH SIGNATURE-----\n" + base64.StdEncoding.EncodeToString([]byte(changed)) + "\n-----END SSH SIGNATURE-----"
 	}
+	// edit changes what the armor holds.
+	edit := func(change func([]byte) []byte) string {
+		body := strings.TrimSuffix(strings.TrimPrefix(good, "-----BEGIN SSH SIGNATURE-----\n"), "\n-----END SSH SIGNATURE-----")
+		blob, err := base64.StdEncoding.DecodeString(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return "-----BEGIN SSH SIGNATURE-----\n" + base64.StdEncoding.EncodeToString(change(blob)) + "\n-----END SSH SIGNATURE-----"
+	}
 	return map[string]attack{
+		"ssh: another version":               {edit(func(b []byte) []byte { b[9] = 2; return b }), signature.Malformed},
+		"ssh: bytes in the armor":            {edit(func(b []byte) []byte { return append(b, 0) }), signature.Malformed},
+		"ssh: a reserved field":              {relabelReserved(t, good), signature.Malformed},
 		"ssh: a commit signature":            {sshsig(t, k.ed, "git", st), signature.OtherPurpose},
 		"ssh: a file signature":              {sshsig(t, k.ed, "file", st), signature.OtherPurpose},
 		"ssh: a namespace in upper case":     {sshsig(t, k.ed, "Plangate.dev", st), signature.OtherPurpose},
@@ -128,6 +140,28 @@ func attacksOnSSH(t *testing.T, st string) map[string]attack {
 		"ssh: a private key":                 {"-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----", signature.Malformed},
 		"a very long value":                  {good + strings.Repeat("\n", v1alpha1.MaxSignatureBytes), signature.TooLong},
 	}
+}
+
+// relabelReserved puts something into the field of the blob that is reserved.
+func relabelReserved(t *testing.T, value string) string {
+	t.Helper()
+	body := strings.TrimSuffix(strings.TrimPrefix(value, "-----BEGIN SSH SIGNATURE-----\n"), "\n-----END SSH SIGNATURE-----")
+	blob, err := base64.StdEncoding.DecodeString(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := strings.Replace(string(blob), "plangate.dev\x00\x00\x00\x00", "plangate.dev\x00\x00\x00\x01x", 1)
+	if changed == string(blob) {
+		t.Fatal("the test is broken: nothing was changed")
+	}
+	return "-----BEGIN SSH SIGNATURE-----\n" + base64.StdEncoding.EncodeToString([]byte(changed)) + "\n-----END SSH SIGNATURE-----"
+}
+
+// spareBit sets a bit of the last character that means nothing to a lenient decoder.
+func spareBit(value string) string {
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	last := strings.IndexByte(alphabet, value[len(value)-1])
+	return value[:len(value)-1] + string(alphabet[last^1])
 }
 
 func attacksOnDSSE(t *testing.T, st string) map[string]attack {
@@ -238,6 +272,7 @@ func attacksOnTokens(t *testing.T, st string) map[string]attack {
 		"oidc: claims that were changed":          {parts[0] + "." + encode([]byte(strings.Replace(string(body), "octo/infra", "octo/other", 1))) + "." + parts[2], signature.Invalid},
 		"oidc: bytes behind it":                   {good + "x", signature.Malformed},
 		"oidc: a fourth part":                     {good + ".e30", signature.Malformed},
+		"oidc: a bit that means nothing":          {spareBit(good), signature.Malformed},
 		"oidc: padding":                           {good + "==", signature.Malformed},
 		"oidc: a line break":                      {good + "\n", signature.Malformed},
 		"oidc: in JSON form":                      {fmt.Sprintf(`{"payload":%q,"protected":%q,"signature":%q}`, parts[1], parts[0], parts[2]), signature.Malformed},
