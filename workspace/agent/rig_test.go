@@ -21,6 +21,7 @@ import (
 	"github.com/go-logr/logr"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
 
 	"github.com/plangate/plangate/workspace"
 	"github.com/plangate/plangate/workspace/agent"
@@ -158,7 +159,7 @@ func (r *rig) serve() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	g := grpc.NewServer(grpc.Creds(credentials.NewTLS(config)))
+	g := grpc.NewServer(grpc.Creds(credentials.NewTLS(config)), grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second}))
 	agentpb.RegisterAgentServer(g, server)
 	go func() { _ = g.Serve(l) }()
 	r.server, r.address = server, l.Addr().String()
