@@ -45,7 +45,7 @@ func secrets() []string {
 
 // BenchmarkPlan takes a plan of n updated resources the whole way: masked by the agent, read, summarised and stated by the
 // operator, stored in the API server, read again and checked. One call is one plan. The files are grown from a golden plan of
-// the real CLI; tests/bench BenchmarkLarge measures the CLI itself.
+// the real CLI; workspace/agent BenchmarkLargePlan measures the CLI itself.
 func BenchmarkPlan(b *testing.B) {
 	c := apiServer(b)
 	for _, n := range sizes {
