@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-var userPattern = regexp.MustCompile(`\A[!-~]{1,253}\z`)
+var userPattern = regexp.MustCompile(`\A[\x21-\x7e]{1,253}\z`)
 
 // Author reads who edited a Stack's spec last from its annotation plangate.dev/edited-by, "<generation> by <user>". It is empty,
 // which means not known, when the annotation is missing or malformed or tells of another generation than this one. It is the

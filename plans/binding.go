@@ -47,8 +47,9 @@ var (
 )
 
 const (
-	// MaxPlugins is the most plugins that a Binding may name, MaxTargets the most targets.
+	// MaxPlugins is the most plugins that a Binding may name.
 	MaxPlugins = 100
+	// MaxTargets is the most targets that it may name.
 	MaxTargets = 50
 	maxTarget  = 512
 )
@@ -106,6 +107,13 @@ func checkLists(b v1alpha1.Binding) error {
 			return fmt.Errorf("binding: plugins: malformed: %q", PluginText(p))
 		}
 	}
+	if len(b.Plugins) > MaxPlugins || len(b.ConfigEntries) > MaxConfigEntries {
+		return fmt.Errorf("binding: %d plugins and %d entries of the configuration are too many", len(b.Plugins), len(b.ConfigEntries))
+	}
+	return checkTargets(b)
+}
+
+func checkTargets(b v1alpha1.Binding) error {
 	for _, t := range b.Targets {
 		if t == "" || len(t) > maxTarget || !utf8.ValidString(t) {
 			return fmt.Errorf("binding: targets: malformed: %q", t)
@@ -113,9 +121,6 @@ func checkLists(b v1alpha1.Binding) error {
 	}
 	if len(b.Targets) > MaxTargets {
 		return fmt.Errorf("binding: %d targets are too many", len(b.Targets))
-	}
-	if len(b.Plugins) > MaxPlugins || len(b.ConfigEntries) > MaxConfigEntries {
-		return fmt.Errorf("binding: %d plugins and %d entries of the configuration are too many", len(b.Plugins), len(b.ConfigEntries))
 	}
 	return nil
 }

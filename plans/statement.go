@@ -246,6 +246,11 @@ func (p Predicate) check() error {
 			return fmt.Errorf("statement: %s is empty", f.name)
 		}
 	}
+	return errors.Join(p.checkWords(), p.checkDigests(), checkBinding(p.Binding))
+}
+
+// checkWords looks at what must be one of a few words, or a number.
+func (p Predicate) checkWords() error {
 	if p.Operation != v1alpha1.PlanOperationUpdate {
 		return fmt.Errorf("statement: operation %q is not known", p.Operation)
 	}
@@ -255,6 +260,13 @@ func (p Predicate) check() error {
 	if p.Sequence < 1 || p.Artifact.Size < 0 || len(p.Artifact.Chunks) == 0 {
 		return errors.New("statement: sequence, or the artifact's size or chunks, are missing")
 	}
+	if t, err := time.Parse(time.RFC3339, p.NotAfter); err != nil || t.UTC().Format(time.RFC3339) != p.NotAfter {
+		return fmt.Errorf("statement: notAfter %q is not RFC 3339 in UTC", p.NotAfter)
+	}
+	return nil
+}
+
+func (p Predicate) checkDigests() error {
 	if !digestPattern.MatchString(p.Changes.Digest) || !digestPattern.MatchString(p.Changes.ListedDigest) {
 		return errors.New("statement: the digests of the changes are missing")
 	}
@@ -264,10 +276,7 @@ func (p Predicate) check() error {
 	if !noncePattern.MatchString(p.Nonce) {
 		return errors.New("statement: nonce is not 128 bits in lower-case hex")
 	}
-	if t, err := time.Parse(time.RFC3339, p.NotAfter); err != nil || t.UTC().Format(time.RFC3339) != p.NotAfter {
-		return fmt.Errorf("statement: notAfter %q is not RFC 3339 in UTC", p.NotAfter)
-	}
-	return checkBinding(p.Binding)
+	return nil
 }
 
 // PlanName returns an UpdatePlan's name: "<stack>-<sequence>-<first 8 hex digits of the digest>".

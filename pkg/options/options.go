@@ -88,6 +88,10 @@ func (o *Options) Validate() error {
 	if o.AuditLog == "" {
 		return errors.New("--audit-log may not be empty: - is standard output")
 	}
+	return o.validateTimes()
+}
+
+func (o *Options) validateTimes() error {
 	if o.CertificateLifetime < time.Minute {
 		return fmt.Errorf("--certificate-lifetime is %s: it must be at least 1m", o.CertificateLifetime)
 	}

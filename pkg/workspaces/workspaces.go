@@ -99,11 +99,11 @@ func Host(ctx context.Context, uncached client.Reader, namespace string, ref v1a
 func PodTarget(ctx context.Context, uncached client.Reader, namespace string, ref v1alpha1.PodReference) (operations.Target, bool, error) {
 	pod := &corev1.Pod{}
 	err := uncached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, pod)
-	if client.IgnoreNotFound(err) != nil {
+	if err = client.IgnoreNotFound(err); err != nil {
 		return operations.Target{}, false, fmt.Errorf("reading pod %q: %w", ref.Name, err)
 	}
 	ended := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
-	if err != nil || string(pod.UID) != ref.UID || ended {
+	if string(pod.UID) != ref.UID || ended { // one that is gone has no UID
 		return operations.Target{}, false, nil
 	}
 	return operations.Target{Address: PodAddress(pod), WorkspaceUID: pod.Labels[v1alpha1.LabelWorkspaceUID], PodUID: string(pod.UID)}, true, nil

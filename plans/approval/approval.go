@@ -298,9 +298,10 @@ func because(reason string) string {
 }
 
 const (
-	// MaxDecisions is how many decisions a status keeps that count, MaxRefused how many that do not: the last ones.
+	// MaxDecisions is how many decisions a status keeps that count.
 	MaxDecisions = 50
-	MaxRefused   = 5
+	// MaxRefused is how many it keeps that do not: the last ones.
+	MaxRefused = 5
 )
 
 // Record adds new decisions to those of a status, and keeps what counts and the last MaxRefused of what does not.
@@ -311,7 +312,8 @@ func Record(recorded, found []v1alpha1.Decision) []v1alpha1.Decision {
 		if all[i].Verdict != v1alpha1.DecisionRefused {
 			continue
 		}
-		if refused++; refused > MaxRefused {
+		refused++
+		if refused > MaxRefused {
 			all = slices.Delete(all, i, i+1)
 		}
 	}

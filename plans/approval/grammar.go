@@ -34,7 +34,7 @@ const (
 var (
 	digestPattern = regexp.MustCompile(`\Asha256:[0-9a-f]{64}\z`)
 	prefixPattern = regexp.MustCompile(`\A(?:sha256:)?[0-9a-fA-F]{4,63}\z`)
-	userPattern   = regexp.MustCompile(`\A[!-~]{1,253}\z`)
+	userPattern   = regexp.MustCompile(`\A[\x21-\x7e]{1,253}\z`)
 	longPattern   = regexp.MustCompile(`\A(approve|reject)(?:-([a-z0-9](?:[-a-z0-9]{0,30}[a-z0-9])?))?\.plangate\.dev/(.+)\z`)
 	shortPattern  = regexp.MustCompile(`\Aplangate\.dev/(approve|reject)(?:-([a-z0-9](?:[-a-z0-9]{0,30}[a-z0-9])?))?\z`)
 )

@@ -36,7 +36,7 @@ func newPlan(tb testing.TB, changes ...v1alpha1.ResourceChange) (*v1alpha1.Updat
 		changes = []v1alpha1.ResourceChange{change(v1alpha1.ChangeCreate, "aws:s3/bucket:Bucket", "logs")}
 	}
 	p := plans.New(changes, 3)
-	hex := func(c string, n int) string { return strings.Repeat(c, n) }
+	hex := strings.Repeat
 	in := plans.SpecInput{
 		Namespace: "team-a", Cluster: "cluster-1", Nonce: hex("a", 32),
 		Stack:    v1alpha1.StackReference{Name: "web", UID: "uid", Generation: 1, ResourceVersion: "1"},

@@ -35,7 +35,7 @@ func Progress(planFile, events []byte) (done, rest []v1alpha1.StepState, err err
 			p.expect(planStep{string(urn), op})
 		}
 	}
-	slices.SortFunc(p.order, func(a, b planStep) int { return compareSteps(a, b) })
+	slices.SortFunc(p.order, compareSteps)
 	for _, line := range bytes.Split(events, []byte("\n")) {
 		var e apitype.EngineEvent
 		if len(bytes.TrimSpace(line)) > 0 && decodeOne(line, &e, false) == nil {

@@ -24,13 +24,13 @@ const (
 func plannedSteps(steps map[string][]string) []byte {
 	var parts []string
 	for urn, list := range steps {
-		parts = append(parts, fmt.Sprintf(`%q:{"steps":["%s"],"state":null,"seed":null}`, urn, strings.Join(list, `","`)))
+		parts = append(parts, fmt.Sprintf(`%q:{"steps":[%s],"state":null,"seed":null}`, urn, `"`+strings.Join(list, `","`)+`"`))
 	}
 	return []byte(`{"manifest":{"time":"2026-11-30T00:00:00Z","magic":"","version":"v3.276.0"},"resourcePlans":{` + strings.Join(parts, ",") + `}}`)
 }
 
 func event(kind, op, urn string, planning bool) string {
-	return fmt.Sprintf(`{"%s":{"metadata":{"op":%q,"urn":%q,"type":"files:index:File"},"planning":%t}}`, kind, op, urn, planning)
+	return fmt.Sprintf(`{%q:{"metadata":{"op":%q,"urn":%q,"type":"files:index:File"},"planning":%t}}`, kind, op, urn, planning)
 }
 
 func began(op, urn string) string     { return event("resourcePreEvent", op, urn, false) }

@@ -213,7 +213,7 @@ func (w *way) measure(up *v1alpha1.UpdatePlan, stored []byte) {
 }
 
 func specInput(plan plans.Plan, artifact v1alpha1.Artifact, configMap string, o planstore.Object) plans.SpecInput {
-	hex := func(c string, n int) string { return strings.Repeat(c, n) }
+	hex := strings.Repeat
 	return plans.SpecInput{
 		Namespace: o.Namespace, Cluster: "4b7c1a52-8f1d-4b59-a4f4-9b6f4f5d2f10", Nonce: hex("a", 32), Sequence: 1,
 		Stack:   v1alpha1.StackReference{Name: o.Stack, UID: "4b7c1a52-8f1d-4b59-a4f4-9b6f4f5d2f11", Generation: 1, ResourceVersion: "1"},

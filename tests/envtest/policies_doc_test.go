@@ -67,7 +67,7 @@ func examplePlans() map[string]plans.Plan {
 // aPlan makes an UpdatePlan of a plan, as the operator publishes it.
 func aPlan(t *testing.T, namespace string, p plans.Plan) *v1alpha1.UpdatePlan {
 	t.Helper()
-	hex := func(c string, n int) string { return strings.Repeat(c, n) }
+	hex := strings.Repeat
 	in := plans.SpecInput{
 		Namespace: namespace, Cluster: "cluster-1", Nonce: hex("a", 32),
 		Stack:    v1alpha1.StackReference{Name: "web", UID: "uid", Generation: 1, ResourceVersion: "1"},

@@ -238,7 +238,8 @@ func TestAProbeWhoseSecondPreviewFailsOrMeetsAnotherStateMakesNoPlan(t *testing.
 			if name == "the state was changed" {
 				runs := 0
 				tc.driver.OnRun = func(pulumi.Request) {
-					if runs++; runs == 2 {
+					runs++
+					if runs == 2 {
 						tc.driver.State = state("b")
 					}
 				}

@@ -110,8 +110,9 @@ func readLock(dir, id string) (workspace.Lock, error) {
 		Hostname  string    `json:"hostname"`
 		Timestamp time.Time `json:"timestamp"`
 	}
-	if json.Unmarshal(raw, &content) != nil {
-		// One that is being written, or was spoiled: it is held all the same.
+	// One that is being written, or was spoiled, is held all the same.
+	unread := json.Unmarshal(raw, &content) != nil
+	if unread {
 		return workspace.Lock{ID: id, Text: "a lock that cannot be read"}, nil
 	}
 	return workspace.Lock{ID: id, User: content.Username, Host: content.Hostname, PID: content.PID, At: content.Timestamp}, nil

@@ -40,24 +40,28 @@ func (r *Reconciler) preview(ctx context.Context, s *scope) outcome.Outcome {
 			return o
 		}
 	}
-	op := s.stack.Status.Operation
 	target := operations.Target{}
 	if s.podOffered() {
 		target = workspaces.Target(s.ws)
 	} else if o := r.lookForPod(ctx, s, &target); o.Kind != outcome.KindDone {
 		return o
 	}
-	result, err := r.agents.Result(ctx, target, op.ID)
+	result, err := r.agents.Result(ctx, target, s.stack.Status.Operation.ID)
 	if operations.IsUnavailable(err) && !s.podOffered() && s.ws != nil {
 		// An orphan answers as what its certificate was renewed for.
 		target.WorkspaceUID = string(s.ws.UID)
-		result, err = r.agents.Result(ctx, target, op.ID)
+		result, err = r.agents.Result(ctx, target, s.stack.Status.Operation.ID)
 	}
+	return r.previewed(ctx, s, target, result, err)
+}
+
+// previewed is what becomes of what an agent says of a preview.
+func (r *Reconciler) previewed(ctx context.Context, s *scope, target operations.Target, result *workspace.Result, err error) outcome.Outcome {
 	switch {
 	case operations.IsNotFound(err) && s.abandoned():
 		return r.abandon(s)
 	case operations.IsNotFound(err) && !s.podOffered():
-		return r.interrupted(s, fmt.Errorf("pod %q is no longer that of the Workspace", op.Pod.Name))
+		return r.interrupted(s, fmt.Errorf("pod %q is no longer that of the Workspace", s.stack.Status.Operation.Pod.Name))
 	case operations.IsNotFound(err):
 		return r.start(ctx, s, target)
 	case err != nil:

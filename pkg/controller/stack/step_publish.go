@@ -54,15 +54,20 @@ func (r *Reconciler) publish(ctx context.Context, s *scope) outcome.Outcome {
 			return o
 		}
 	}
+	s.inputs = in
+	return r.publishPlan(ctx, s)
+}
+
+// publishPlan publishes the plan of a preview whose inputs are still what they were.
+func (r *Reconciler) publishPlan(ctx context.Context, s *scope) outcome.Outcome {
 	if err := r.inputs.KeepSalt(ctx, s.stack, s.result.Salt); err != nil {
 		return outcome.Retry(v1alpha1.ReasonPublishFailed, err)
 	}
-	s.inputs = in
 	plan, stored, err := decode(s.result)
 	if err != nil {
 		return r.unusable(s, err)
 	}
-	plan = plan.WithPending(pending(s.result), s.stack.Spec.Refresh).Masked(in.SecretValues())
+	plan = plan.WithPending(pending(s.result), s.stack.Spec.Refresh).Masked(s.inputs.SecretValues())
 	s.stack.Status.Pending = unplanned(plan.Pending)
 	if plan.Empty() {
 		return r.noChanges(ctx, s, plan)
