@@ -4,6 +4,8 @@
 package policy
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
 	"strings"
 	"testing"
@@ -92,9 +94,16 @@ func signers(n int32, names ...string) v1alpha1.ApprovalRequirement {
 // trusting makes a policy trust signers of these names.
 func trusting(s Source, names ...string) Source {
 	for _, name := range names {
-		s.Terms.Signers = append(s.Terms.Signers, v1alpha1.TrustedSigner{Name: name, SSH: "ssh-ed25519 AAAA"})
+		s.Terms.Signers = append(s.Terms.Signers, v1alpha1.TrustedSigner{Name: name, SSH: publicKey(name)})
 	}
 	return s
+}
+
+// publicKey is an SSH key of its own for each name. Nobody has the private one.
+func publicKey(name string) string {
+	point := sha256.Sum256([]byte(name))
+	wire := append([]byte("\x00\x00\x00\x0bssh-ed25519\x00\x00\x00\x20"), point[:]...)
+	return "ssh-ed25519 " + base64.StdEncoding.EncodeToString(wire)
 }
 
 // by is an approval by a person, an hour ago.
