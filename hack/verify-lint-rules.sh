@@ -54,6 +54,11 @@ bad plans $ours/pkg/apply/leaf
 bad plans $ours/plans/pulumiplan/leaf
 bad plans/redact $ours/plans/pulumiplan/leaf
 bad plans/redact github.com/pulumi/pulumi/sdk/v3/go/common/apitype
+bad plans/redact golang.org/x/crypto/ssh
+bad plans/redact github.com/go-jose/go-jose/v4
+bad plans/approval/signature net/http
+bad plans/approval/signature golang.org/x/crypto/ssh/agent
+bad plans/approval/signature $ours/workspace/leaf
 bad plans github.com/google/cel-go/cel
 bad plans/policy k8s.io/client-go/rest
 bad plans/policy os
@@ -84,6 +89,9 @@ good plans $ours/api/v1alpha1/leaf
 good plans/policy github.com/google/cel-go/cel
 good plans/policy $ours/plans/leaf
 good plans net/url
+good plans/approval/signature golang.org/x/crypto/ssh
+good plans/approval/signature github.com/go-jose/go-jose/v4
+good plans/approval/signature $ours/plans/leaf
 good plans crypto/sha256
 good plans/pulumiplan github.com/pulumi/pulumi/sdk/v3/go/common/apitype
 good plans/pulumiplan github.com/pulumi/pulumi/pkg/v3/resource/stack

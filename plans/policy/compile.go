@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/plangate/plangate/api/v1alpha1"
+	"github.com/plangate/plangate/plans/approval/signature"
 	"github.com/plangate/plangate/plans/redact"
 )
 
@@ -81,6 +82,7 @@ type Compiled struct {
 	rules    []rule
 	windows  []window
 	barred   []v1alpha1.ChangeRole
+	signers  *signature.Signers
 	digest   string
 	problems []string
 
@@ -135,10 +137,44 @@ func Compile(s Source) *Compiled {
 	}
 	c.barred, err = barred(c.terms.Separation)
 	problem("spec.separation", err)
+	c.signers, err = signature.New(c.terms.Signers)
+	for _, fault := range each(err) {
+		problem("spec.signers", fault)
+	}
 	if more := len(c.problems) - maxProblems; more > 0 {
 		c.problems = append(c.problems[:maxProblems-1], fmt.Sprintf("and %d more", more+1))
 	}
 	return c
+}
+
+// each takes errors apart that were joined.
+func each(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the very error is asked for
+		return joined.Unwrap()
+	}
+	return []error{err}
+}
+
+// Trusted are the signers whom the policy trusts, ready to verify with. Nil: there is none, or one of them is at fault.
+func (c *Compiled) Trusted() *signature.Signers {
+	if len(c.terms.Signers) == 0 {
+		return nil
+	}
+	return c.signers
+}
+
+// Signer is a trusted signer as the policy has it; nil: it has none of that name.
+func (c *Compiled) Signer(name string) *v1alpha1.TrustedSigner {
+	i := slices.IndexFunc(c.terms.Signers, func(s v1alpha1.TrustedSigner) bool { return s.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return c.terms.Signers[i].DeepCopy()
+}
+
+// AnyRejectionEnds tells whether a rejection ends a plan whoever it is by: always, unless every policy names its vetoers.
+func AnyRejectionEnds(policies []*Compiled) bool {
+	return len(policies) == 0 || slices.ContainsFunc(policies, func(c *Compiled) bool { return len(c.terms.Vetoers) == 0 || len(c.problems) > 0 })
 }
 
 // selector is a label selector that, where it cannot be understood, selects everything.
@@ -243,9 +279,6 @@ func (c *Compiled) Problems() []string { return slices.Clone(c.problems) }
 
 // Rules counts the policy's rules.
 func (c *Compiled) Rules() int { return len(c.rules) }
-
-// Signers are the signers that the policy trusts.
-func (c *Compiled) Signers() []v1alpha1.TrustedSigner { return slices.Clone(c.terms.Signers) }
 
 // Selects tells whether the policy is about a Stack. namespaceLabels matter to a ClusterApprovalPolicy alone.
 func (c *Compiled) Selects(stack Stack, namespaceLabels map[string]string) bool {

@@ -4,13 +4,14 @@
 package policy
 
 import (
+	"crypto/ed25519"
 	"crypto/sha256"
-	"encoding/base64"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/crypto/ssh"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plangate/plangate/api/v1alpha1"
@@ -94,16 +95,9 @@ func signers(n int32, names ...string) v1alpha1.ApprovalRequirement {
 // trusting makes a policy trust signers of these names.
 func trusting(s Source, names ...string) Source {
 	for _, name := range names {
-		s.Terms.Signers = append(s.Terms.Signers, v1alpha1.TrustedSigner{Name: name, SSH: publicKey(name)})
+		s.Terms.Signers = append(s.Terms.Signers, v1alpha1.TrustedSigner{Name: name, SSH: sshKey(name)})
 	}
 	return s
-}
-
-// publicKey is an SSH key of its own for each name. Nobody has the private one.
-func publicKey(name string) string {
-	point := sha256.Sum256([]byte(name))
-	wire := append([]byte("\x00\x00\x00\x0bssh-ed25519\x00\x00\x00\x20"), point[:]...)
-	return "ssh-ed25519 " + base64.StdEncoding.EncodeToString(wire)
 }
 
 // by is an approval by a person, an hour ago.
@@ -137,4 +131,14 @@ func input(tb testing.TB, policies []Source, votes ...Vote) Input {
 		in.Policies = append(in.Policies, Compile(s))
 	}
 	return in
+}
+
+// sshKey is the public key of a signer of that name.
+func sshKey(name string) string {
+	seed := sha256.Sum256([]byte(name))
+	key, err := ssh.NewPublicKey(ed25519.NewKeyFromSeed(seed[:]).Public())
+	if err != nil {
+		panic(err)
+	}
+	return string(ssh.MarshalAuthorizedKey(key))
 }
