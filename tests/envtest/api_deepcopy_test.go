@@ -24,6 +24,8 @@ func TestDeepCopy(t *testing.T) {
 		&v1alpha1.Stack{}, &v1alpha1.StackList{},
 		&v1alpha1.UpdatePlan{}, &v1alpha1.UpdatePlanList{},
 		&v1alpha1.Workspace{}, &v1alpha1.WorkspaceList{},
+		&v1alpha1.ApprovalPolicy{}, &v1alpha1.ApprovalPolicyList{},
+		&v1alpha1.ClusterApprovalPolicy{}, &v1alpha1.ClusterApprovalPolicyList{},
 	} {
 		t.Run(reflect.TypeOf(object).Elem().Name(), func(t *testing.T) {
 			g := NewWithT(t)

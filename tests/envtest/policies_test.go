@@ -131,7 +131,7 @@ func TestWhatTheSchemaOfPoliciesRefuses(t *testing.T) {
 		"a field that there is not":            {"autoApprove: true", "unknown field"},
 		"a veto of a class without a name":     {"vetoers: [{of: Class}]", "class belongs to of: Class"},
 		"an expression longer than can be":     {"rules: [{name: x, effect: Deny, when: '" + strings.Repeat("a", 4097) + "'}]", "Too long"},
-		"a signer with two kinds of keys":      {"signers: [{name: ci, ssh: x, pem: y}]", "exactly one of ssh, pem and oidc"},
+		"a signer with two kinds of keys":      {"signers: [{name: ci, ssh: x, pem: z}]", "exactly one of ssh, pem and oidc"},
 		"a hand in the change that is unknown": {"separation: {bar: [Manager]}", "supported values"},
 	} {
 		t.Run(name, func(t *testing.T) {
