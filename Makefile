@@ -119,10 +119,16 @@ verify: ## Check that generated files, modules, formats and texts are as they sh
 .PHONY: test
 test: test-unit test-envtest test-e2e ## Run all tests; sets up what they need
 
+# With these the scripts of config/samples/ci sign; the tests run them.
+SIGNING_TOOLS = for tool in openssl ssh-keygen curl; do \
+	    command -v $$tool > /dev/null || { ( . hack/lib.sh; need_packages openssl openssh-client curl ); break; }; \
+	  done
+
 # The packages of the agent drive the real Pulumi, from these folders.
 .PHONY: test-unit
 test-unit: ## Run the tests that need no cluster (PKG=, RUN=, RACE=1)
-	@PLANGATE_TEST_PATH=$$(hack/cache/path.sh pulumi pulumi-language-yaml pulumi-kubernetes); \
+	@$(SIGNING_TOOLS); \
+	PLANGATE_TEST_PATH=$$(hack/cache/path.sh pulumi pulumi-language-yaml pulumi-kubernetes); \
 	export PLANGATE_TEST_PATH; \
 	$(with_race) $(GO_TEST) $(RACE_FLAG) -timeout 15m $(UNIT_PACKAGES) $(SUMMARY)
 ifeq ($(PKG),)
@@ -134,7 +140,8 @@ endif
 
 .PHONY: test-envtest
 test-envtest: ## Run the tests against a real API server
-	@KUBEBUILDER_ASSETS=$$(hack/cache/path.sh kubernetes); \
+	@$(SIGNING_TOOLS); \
+	KUBEBUILDER_ASSETS=$$(hack/cache/path.sh kubernetes); \
 	export KUBEBUILDER_ASSETS; \
 	$(with_race) $(GO_TEST) $(RACE_FLAG) -timeout 15m ./tests/envtest/... $(SUMMARY)
 

@@ -21,6 +21,9 @@ const (
 	// AnnotationRequestPlan on a Stack asks for a new preview, and a new plan if there is something to change. Any value
 	// that differs from the last one is a new request; a time stamp is customary.
 	AnnotationRequestPlan = "plangate.dev/request-plan"
+	// AnnotationUnlock on a Stack allows the operator to release a lock of somebody else. Its value is the lock's whole id, as
+	// status.locks shows it; another lock is never released by it. It takes the verb "unlock" on the Stack.
+	AnnotationUnlock = "plangate.dev/unlock"
 )
 
 // Annotations and labels that the operator sets.
@@ -52,6 +55,7 @@ const (
 const (
 	ComponentPlanFile    = "plan-file"
 	ComponentPlanChanges = "plan-changes"
+	ComponentPlanSteps   = "plan-steps"
 	ComponentStackKey    = "stack-key"
 	ComponentOutputs     = "outputs"
 	ComponentTLS         = "workspace-tls"

@@ -9,7 +9,7 @@
 // Decisions come from readers, and a policy weighs them:
 //
 //	annotationDecisions ──┐
-//	Input.Signed ─────────┴─▶ weigh ─▶ enough ─▶ Verdict
+//	signatureDecisions ───┴─▶ weigh ─▶ enough, or the policies ─▶ Verdict
 //
 // An annotation proves nothing by itself: whoever may edit the object could have written it. It counts because the API
 // server's admission policies (config/admission) let nobody write one but in his own name, and it counts only while
@@ -30,6 +30,7 @@ import (
 
 	"github.com/plangate/plangate/api/v1alpha1"
 	"github.com/plangate/plangate/plans"
+	"github.com/plangate/plangate/plans/policy"
 	"github.com/plangate/plangate/plans/redact"
 )
 
@@ -58,8 +59,18 @@ type Input struct {
 	Now time.Time
 	// Admission is what was proven of the admission policies. The zero value: nothing was.
 	Admission Admission
-	// Signed are decisions that were read and verified elsewhere: signatures. They do not depend on Admission.
-	Signed []v1alpha1.Decision
+	// Rules are the policies that decide who must approve, and whose signers are trusted. Signatures do not depend on Admission.
+	Rules Rules
+}
+
+// seenAt is when a signature was verified for the first time, by its evidence; zero: it was not.
+func (in Input) seenAt(evidence string) time.Time {
+	for _, d := range in.Plan.Status.Decisions {
+		if d.Method == v1alpha1.MethodSignature && d.Evidence == evidence && d.Verified && d.Verdict != v1alpha1.DecisionRefused {
+			return d.ObservedAt.Time
+		}
+	}
+	return time.Time{}
 }
 
 // Admission is what is known of the admission policies that vouch for annotations. The zero value vouches for nothing.
@@ -92,6 +103,12 @@ type Verdict struct {
 	// Unguarded is true when an approval by annotation was seen that nothing vouches for. Whoever may write such a thing may
 	// write others, so that this must be remembered in status.unguardedSince.
 	Unguarded bool
+	// Counted are the approvals that count now, new or not, and only of a verdict that allows.
+	Counted []v1alpha1.Decision
+	// Policy is what the policies came to. Nil: none selects the Stack.
+	Policy *v1alpha1.PolicyVerdict
+	// LookAgain is when the verdict can become another without anybody doing anything. Zero: it cannot.
+	LookAgain time.Time
 }
 
 // Allows tells whether the plan may be applied now.
@@ -111,13 +128,18 @@ func Verify(in Input) Verdict {
 			return *v
 		}
 	}
-	found := append(annotationDecisions(in), in.Signed...)
-	for i := range found {
-		if found[i].Verdict == v1alpha1.DecisionApproved && serves(found[i]) && found[i].Requirement == "" {
-			found[i].Requirement = onePerson
+	all := signatureDecisions(in)
+	for _, d := range slices.Backward(annotationDecisions(in)) {
+		all = slices.Insert(all, 0, heard{Decision: d})
+	}
+	v := weigh(in, all)
+	found := make([]v1alpha1.Decision, 0, len(all))
+	for _, h := range all {
+		found = append(found, h.Decision)
+		if v.Allows() && h.Verdict == v1alpha1.DecisionApproved && h.counts(in) {
+			v.Counted = append(v.Counted, h.Decision)
 		}
 	}
-	v := weigh(in, found)
 	v.Unguarded = slices.ContainsFunc(found, func(d v1alpha1.Decision) bool { return d.Refusal == v1alpha1.RefusedNotEnforced })
 	v.Decisions = told(in.Plan.Status.Decisions, found)
 	return v
@@ -169,20 +191,28 @@ func ended(reason, message string) *Verdict {
 
 // weigh counts decisions that are about this very digest. A rejection, also one that only the status remembers, wins over any
 // number of approvals.
-func weigh(in Input, found []v1alpha1.Decision) Verdict {
+func weigh(in Input, found []heard) Verdict {
 	digest := in.Plan.Spec.Digest
-	rejections := append(about(in.Plan.Status.Decisions, v1alpha1.DecisionRejected, digest), about(found, v1alpha1.DecisionRejected, digest)...)
-	if len(rejections) > 0 {
-		r := rejections[0]
-		return Verdict{
-			State: Rejected, Reason: v1alpha1.ReasonRejected,
-			Message:      "The plan was rejected by " + r.By + because(r.Reason) + ".",
-			Requirements: "None: the plan was rejected.",
+	if policy.AnyRejectionEnds(in.Rules.Policies) {
+		rejections := about(in.Plan.Status.Decisions, v1alpha1.DecisionRejected, digest)
+		for _, h := range found {
+			rejections = append(rejections, about([]v1alpha1.Decision{h.Decision}, v1alpha1.DecisionRejected, digest)...)
+		}
+		if len(rejections) > 0 {
+			return rejected(rejections[0])
 		}
 	}
-	approvals := slices.DeleteFunc(about(found, v1alpha1.DecisionApproved, digest), func(d v1alpha1.Decision) bool {
-		return !d.Verified || d.Method == v1alpha1.MethodAnnotation && !in.Admission.Enforced
-	})
+	if len(in.Rules.Policies) > 0 {
+		return byPolicy(in, found)
+	}
+	var approvals []v1alpha1.Decision
+	for i, h := range found {
+		if h.Verdict != v1alpha1.DecisionApproved || h.Digest != digest || !h.counts(in) || !serves(h.Decision) {
+			continue
+		}
+		found[i].Requirement = onePerson
+		approvals = append(approvals, found[i].Decision)
+	}
 	met, words := enough(in, approvals)
 	if met {
 		return Verdict{State: Approved, Reason: v1alpha1.ReasonApproved, Message: words, Requirements: words}
@@ -194,6 +224,14 @@ func weigh(in Input, found []v1alpha1.Decision) Verdict {
 	return v
 }
 
+func rejected(by v1alpha1.Decision) Verdict {
+	return Verdict{
+		State: Rejected, Reason: v1alpha1.ReasonRejected,
+		Message:      "The plan was rejected by " + by.By + because(by.Reason) + ".",
+		Requirements: "None: the plan was rejected.",
+	}
+}
+
 // onePerson is the requirement that stands where no policy says otherwise.
 const onePerson = "one approval by a person"
 
@@ -202,11 +240,10 @@ func serves(d v1alpha1.Decision) bool { return d.Method == v1alpha1.MethodAnnota
 
 // enough is the policy: with none configured, one approval by a person who has the verb approve and is no author.
 func enough(in Input, approvals []v1alpha1.Decision) (bool, string) {
-	i := slices.IndexFunc(approvals, serves)
-	if i < 0 {
+	if len(approvals) == 0 {
 		return false, redact.Shorten("One approval of the plan's digest, by a person with the verb approve on updateplans or on the Stack. "+authors(in.Plan.Spec.Authors), maxWords)
 	}
-	a := approvals[i]
+	a := approvals[0]
 	words := fmt.Sprintf("Approved by %s at %s%s. One approval by a person was needed.", a.By, a.ObservedAt.UTC().Format(time.RFC3339), because(a.Reason))
 	if len(in.Plan.Spec.Authors) == 0 {
 		words += " Who wrote the change is not known."
@@ -233,14 +270,21 @@ func about(decisions []v1alpha1.Decision, verdict v1alpha1.DecisionVerdict, dige
 	return found
 }
 
+// refusedWords begin what is said of an attempt that did not count.
+const refusedWords = "The last approval or rejection was refused: "
+
 // waitingMessage tells what is missing: what is wrong with the cluster or, when the last attempt was refused, with that.
-func waitingMessage(in Input, found []v1alpha1.Decision) string {
+func waitingMessage(in Input, found []heard) string {
 	if !in.Admission.Enforced {
 		return redact.Shorten("Approvals by annotation do not count: "+in.Admission.words()+". Signatures count.", maxWords)
 	}
-	for _, d := range slices.Backward(append(slices.Clone(in.Plan.Status.Decisions), unrecorded(in.Plan.Status.Decisions, found)...)) {
+	said := slices.Clone(in.Plan.Status.Decisions)
+	for _, h := range found {
+		said = append(said, unrecorded(said, []v1alpha1.Decision{h.Decision})...)
+	}
+	for _, d := range slices.Backward(said) {
 		if d.Verdict == v1alpha1.DecisionRefused {
-			return redact.Shorten("The last approval or rejection was refused: "+d.Reason, maxWords)
+			return redact.Shorten(refusedWords+d.Reason, maxWords)
 		}
 	}
 	return redact.Shorten("The plan waits for an approval: "+ApproveCommand(in.Plan), maxWords)

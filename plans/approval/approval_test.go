@@ -325,24 +325,6 @@ func TestUnprovenPoliciesCloseTheDoor(t *testing.T) {
 	}
 }
 
-// TestSignaturesNeedNoAdmission: what proves itself is handed on and counted by whoever asks for it, and a rejection that
-// proves itself ends the plan.
-func TestSignaturesNeedNoAdmission(t *testing.T) {
-	p := plan(t)
-	signed := v1alpha1.Decision{Verdict: "Approved", Method: v1alpha1.MethodSignature, Key: "signature.plangate.dev/ci", By: "ci", Verified: true, Digest: p.Spec.Digest, ObservedAt: metav1.NewTime(now), Evidence: "e"}
-	v := Verify(Input{Plan: p, Now: now, Signed: []v1alpha1.Decision{signed}})
-	if diff := cmp.Diff([]v1alpha1.Decision{signed}, v.Decisions); diff != "" {
-		t.Errorf("decisions: -want +got\n%s", diff)
-	}
-	if v.State != Waiting {
-		t.Errorf("one approval by a person is asked for, and a signature gives: %+v", v)
-	}
-	signed.Verdict = "Rejected"
-	if v := Verify(Input{Plan: p, Now: now, Signed: []v1alpha1.Decision{signed}}); v.State != Rejected {
-		t.Errorf("a signed rejection: %+v", v)
-	}
-}
-
 func TestJunkIsNotWrittenDownAnewWithEveryLook(t *testing.T) {
 	p := plan(t)
 	for i := range 30 {

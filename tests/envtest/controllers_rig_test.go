@@ -58,14 +58,17 @@ type rig struct {
 	// audit is the audit log.
 	audit *auditLog
 	// settings and idle are what the next restart takes.
-	settings stack.Settings
-	idle     time.Duration
+	settings   stack.Settings
+	idle       time.Duration
+	stateCheck time.Duration
 
 	stacks     reconcile.Reconciler
 	plans      reconcile.Reconciler
 	workspaces reconcile.Reconciler
 	// problems are the errors of the last round.
 	problems []error
+	// planClock is the clock of the plans' controller. Nil: the real one.
+	planClock func() time.Time
 	// noKubelet leaves pods as they are.
 	noKubelet bool
 }
@@ -114,7 +117,7 @@ func (r *rig) restartWith(cached, c client.Client) {
 	r.workspaces = workspacectl.New(cached, c, r.agents, authority, r.recorder, workspacectl.Settings{ManagerImage: "manager", WorkspaceImage: "pulumi", IdleTimeout: r.idle})
 	r.stacks = stack.New(cached, c, r.agents, r.sources, in, store, r.recorder, r.settings)
 	r.plans = updateplan.New(cached, c, r.agents, r.sources, in, store, r.recorder, updateplan.Settings{
-		Cluster: cluster, Audit: audit.New(r.audit, cluster), Admission: admission.New(cached, c, nil),
+		Cluster: cluster, Now: r.planClock, StateCheckInterval: r.stateCheck, Audit: audit.New(r.audit, cluster), Admission: admission.New(cached, c, nil),
 	})
 }
 

@@ -73,6 +73,8 @@ func live(seed uint64) (w *world, failure string) {
 	w.checkSettled(false)
 	w.settle(timeToLive + 5*time.Minute)
 	w.checkSettled(true)
+	w.quietCommit()
+	w.quietState()
 	w.approveAll()
 	return w, ""
 }

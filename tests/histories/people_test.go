@@ -140,9 +140,19 @@ func (w *world) deleteStack() {
 }
 
 func (w *world) push() {
+	w.pushOf(w.rand.IntN(2) == 0)
+}
+
+// pushOf pushes a commit that touches the project, or does not.
+func (w *world) pushOf(touches bool) {
 	w.commits++
-	w.head = fmt.Sprintf("%039x%x", w.rand.IntN(1<<30), w.commits%16)
-	w.say("push %s", w.head)
+	tree := w.head[:20]
+	if touches {
+		tree = fmt.Sprintf("%020x", w.rand.IntN(1<<30))
+	}
+	w.head = tree + fmt.Sprintf("%020x", w.commits)
+	w.heads = append(w.heads, w.head)
+	w.say("push %s, which touches the project: %t", w.head, touches)
 }
 
 func (w *world) changeSecret() {

@@ -31,6 +31,7 @@ import (
 	"github.com/plangate/plangate/pkg/outcome"
 	"github.com/plangate/plangate/pkg/planstate"
 	"github.com/plangate/plangate/pkg/planstore"
+	"github.com/plangate/plangate/pkg/policies"
 	sourcepkg "github.com/plangate/plangate/pkg/source"
 	"github.com/plangate/plangate/plans"
 	"github.com/plangate/plangate/plans/approval"
@@ -48,6 +49,7 @@ type Agents interface {
 	Start(ctx context.Context, t operations.Target, op *workspace.Operation) error
 	Result(ctx context.Context, t operations.Target, id string) (*workspace.Result, error)
 	Watch(t operations.Target, id string, wake func())
+	Look(ctx context.Context, t operations.Target, look *workspace.Look) (*workspace.Sight, error)
 }
 
 // Sources resolves what a Stack's source is at this moment.
@@ -65,6 +67,8 @@ type Admission interface {
 type Settings struct {
 	// Cluster is the id of the cluster: the UID of the namespace kube-system.
 	Cluster string
+	// StateCheckInterval is how often Pulumi's state is looked at while a plan waits. 0: never.
+	StateCheckInterval time.Duration
 	// Now is the clock. Nil: time.Now.
 	Now func() time.Time
 	// Audit takes the record of each plan that ends. Nil: nobody does.
@@ -97,6 +101,7 @@ type Reconciler struct {
 	settings Settings
 	// admission is settings.Admission, or what vouches for nothing.
 	admission Admission
+	policies  *policies.Gatherer
 	now       func() time.Time
 	wakeups   chan event.GenericEvent
 }
@@ -111,7 +116,8 @@ func New(c client.Client, uncached client.Reader, agents Agents, sources Sources
 	}
 	return &Reconciler{
 		client: c, uncached: uncached, agents: agents, sources: sources, inputs: in, store: store, recorder: recorder, settings: settings, admission: settings.Admission,
-		now: settings.Now, wakeups: make(chan event.GenericEvent, 1024),
+		policies: policies.New(c, uncached),
+		now:      settings.Now, wakeups: make(chan event.GenericEvent, 1024),
 	}
 }
 
@@ -128,12 +134,15 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, concurrency in
 		return err
 	}
 	ownChanges := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+	specChanged := builder.WithPredicates(predicate.GenerationChangedPredicate{})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("updateplan").
 		For(&v1alpha1.UpdatePlan{}, builder.WithPredicates(ownChanges)).
 		Watches(&v1alpha1.Stack{}, handler.EnqueueRequestsFromMapFunc(r.openPlans)).
 		Watches(&v1alpha1.Workspace{}, handler.EnqueueRequestsFromMapFunc(r.openPlans)).
 		Watches(&v1alpha1.UpdatePlan{}, handler.EnqueueRequestsFromMapFunc(r.olderPlans), builder.WithPredicates(createdOnly())).
+		Watches(&v1alpha1.ApprovalPolicy{}, handler.EnqueueRequestsFromMapFunc(policies.OpenPlans(r.client)), specChanged).
+		Watches(&v1alpha1.ClusterApprovalPolicy{}, handler.EnqueueRequestsFromMapFunc(policies.OpenPlans(r.client)), specChanged).
 		WatchesRawSource(source.Channel(r.wakeups, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
 		Complete(r)

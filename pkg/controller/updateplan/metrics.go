@@ -31,6 +31,8 @@ var refusedTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 var refusals = []v1alpha1.Refusal{
 	v1alpha1.RefusedMalformed, v1alpha1.RefusedOtherDigest, v1alpha1.RefusedUnknownAnnotation, v1alpha1.RefusedNotStamped,
 	v1alpha1.RefusedNotEnforced, v1alpha1.RefusedAuthor, v1alpha1.RefusedRepeated, v1alpha1.RefusedTooLate,
+	v1alpha1.RefusedInvalid, v1alpha1.RefusedTooLong, v1alpha1.RefusedTooMany, v1alpha1.RefusedOtherStatement, v1alpha1.RefusedOtherPurpose,
+	v1alpha1.RefusedOtherCluster, v1alpha1.RefusedUnknownSigner, v1alpha1.RefusedSignerExpired, v1alpha1.RefusedSignerNotForStack, v1alpha1.RefusedTokenStale,
 }
 
 func init() {

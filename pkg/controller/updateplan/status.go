@@ -26,6 +26,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *scope, stopped outcome.
 		return err
 	}
 	countMismatches(s)
+	r.tellReleased(s)
 	for _, d := range s.verdict.Decisions {
 		if d.Verdict == v1alpha1.DecisionRefused {
 			countRefused(d)
@@ -83,7 +84,7 @@ func setApproved(set conditions.Setter, s *scope) {
 		set.Unknown(v1alpha1.ConditionApproved, v1alpha1.ReasonWaitingForApproval, "nobody has decided on the plan")
 	}
 	if s.verdict.Requirements != "" {
-		s.plan.Status.Requirements = s.verdict.Requirements
+		s.plan.Status.Requirements, s.plan.Status.Policy = s.verdict.Requirements, s.verdict.Policy
 	}
 }
 
@@ -147,6 +148,9 @@ func setReady(set conditions.Setter, s *scope, o outcome.Outcome) {
 	case planstate.Approved, planstate.Applying:
 		if o.Kind == outcome.KindWait || o.Kind == outcome.KindRetry {
 			message = o.Message
+		}
+		if o.Kind == outcome.KindWait && o.Reason == v1alpha1.ReasonLocked {
+			reason = v1alpha1.ReasonLocked
 		}
 		set.Unknown(v1alpha1.ConditionReady, reason, message)
 		set.True(v1alpha1.ConditionReconciling, v1alpha1.ReasonProgressing, message)
