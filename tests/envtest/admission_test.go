@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/plangate/plangate/api/v1alpha1"
+	"github.com/plangate/plangate/pkg/admission"
 	"github.com/plangate/plangate/tests/builder"
 )
 
@@ -158,11 +159,11 @@ func grant(ctx context.Context, user, clusterRole string) error {
 func inForce(ctx context.Context) error {
 	stack, plan := builder.Stack("default", "in-force").Obj(), builder.UpdatePlan("default", "in-force").Obj()
 	for _, o := range []client.Object{stack, plan} {
-		if err := world.client.Create(ctx, o); err != nil {
+		if err := world.client.Create(ctx, o); client.IgnoreAlreadyExists(err) != nil {
 			return err
 		}
 	}
-	approver := as(alice)
+	approver, nobody := as(alice), as(mallory)
 	annotate := func(o client.Object, c client.Client, key, value string) error {
 		patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, key, value)
 		target := o.DeepCopyObject().(client.Object)
@@ -170,7 +171,12 @@ func inForce(ctx context.Context) error {
 	}
 	checks := map[string]func() bool{
 		"updateplans": func() bool {
-			return apierrors.IsForbidden(annotate(plan, world.client, v1alpha1.DomainApprove+"/x", plan.Spec.Digest+" by "+operator))
+			err := annotate(plan, world.client, v1alpha1.DomainApprove+"/x", plan.Spec.Digest+" by "+operator)
+			return err != nil && strings.Contains(err.Error(), admission.Refusal)
+		},
+		"updateplans, for everybody": func() bool {
+			err := annotate(plan, nobody, v1alpha1.DomainApprove+"/x", plan.Spec.Digest+" by "+mallory)
+			return err != nil && strings.Contains(err.Error(), noVerb)
 		},
 		"updateplans-stamp": func() bool { return annotate(plan, approver, v1alpha1.AnnotationApprove, plan.Spec.Digest) == nil },
 		"stacks-author": func() bool {

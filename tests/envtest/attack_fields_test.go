@@ -41,13 +41,14 @@ func TestAttackOnTheRestOfThePlan(t *testing.T) {
 	const labels, rest = "only the operator changes the labels", "only the operator changes the finalizers and owner references"
 	owner := []map[string]any{{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "x"}}
 	testAttacks(t, map[string]attack{
-		"a plan made by a user who may":                 {sam, create(nil), "only the operator creates UpdatePlans"},
-		"a plan made by an administrator":               {"root-admin of system:masters", create(nil), "only the operator creates UpdatePlans"},
-		"a plan made by a GitOps controller":            {flux, create(nil), "only the operator creates UpdatePlans"},
-		"a plan made by an approver":                    {alice, create(nil), "cannot create resource"},
-		"a plan made with an approval, by the operator": {operator, create(map[string]string{approveKey: "DIGEST by " + alice}), "created without approvals"},
-		"a plan made with a signature, by the operator": {operator, create(map[string]string{"signature.plangate.dev/ci": "x"}), "created without approvals"},
-		"a plan made with the short form, by a user":    {sam, create(map[string]string{v1alpha1.AnnotationApprove: "DIGEST"}), "only the operator creates UpdatePlans"},
+		"a plan made by a user who may":                    {sam, create(nil), "only the operator creates UpdatePlans"},
+		"a plan made by an administrator":                  {"root-admin of system:masters", create(nil), "only the operator creates UpdatePlans"},
+		"a plan made by a GitOps controller":               {flux, create(nil), "only the operator creates UpdatePlans"},
+		"a plan made by an approver":                       {alice, create(nil), "cannot create resource"},
+		"a plan made with an approval, by the operator":    {operator, create(map[string]string{approveKey: "DIGEST by " + alice}), "the operator never approves or rejects"},
+		"a plan made with a signature, by the operator":    {operator, create(map[string]string{"signature.plangate.dev/ci": "x"}), "created without approvals"},
+		"a plan made with the short form, by the operator": {operator, create(map[string]string{v1alpha1.AnnotationApprove: "DIGEST"}), "created without approvals"},
+		"a plan made with the short form, by a user":       {sam, create(map[string]string{v1alpha1.AnnotationApprove: "DIGEST"}), "only the operator creates UpdatePlans"},
 		"the spec, by an administrator": {"root-admin of system:masters", func(v victim) error {
 			return v.merge(map[string]any{"spec": map[string]any{"digest": builder.Digest("x")}})
 		}, "never changes"},
@@ -252,7 +253,7 @@ func TestAttackOnTheAuthorOfAStack(t *testing.T) {
 				return err
 			}
 			return as(carol).Patch(background, e.stack.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"config":{"n":1.0}}}`)))
-		}, "", "2 by " + trent},
+		}, "this edit must say whose it is", "2 by " + trent},
 	}
 	namespace := newNamespace(t)
 	number := 0
