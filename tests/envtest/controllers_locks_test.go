@@ -131,6 +131,7 @@ func TestAPlanThatWaitsForALockStillExpiresAndSaysWhy(t *testing.T) {
 	held := []workspace.Lock{theirs}
 	r := planWaitingForLock(t, &held)
 	r.planClock = func() time.Time { return time.Now().Add(2 * time.Hour) }
+	r.settings.Now = r.planClock
 	r.restart(r.client)
 	done := r.ends(1)
 	r.g.Expect(line(done.Status.Conditions, v1alpha1.ConditionObsolete)).To(Equal("True Expired"))
