@@ -21,6 +21,8 @@ const (
 	// PathReplacedWith tells for whose sake a resource is replaced: old is the URN of another that is deleted before its
 	// replacement is made. Without old it is one that is not known.
 	PathReplacedWith = "(replacedWith)"
+	// PathKept tells that what is replaced is not deleted: old is true.
+	PathKept = "(kept)"
 )
 
 const (
@@ -133,7 +135,7 @@ func entriesOf(changes []v1alpha1.ResourceChange) []entry {
 		e.name(c.Unbound, "unbound", anyPasses)
 		e.name(c.Unstable, "unstable", differs)
 		for _, p := range c.Properties {
-			if p.Path != PathReplacedWith {
+			if p.Path != PathReplacedWith && p.Path != PathKept {
 				e.details = append(e.details, propertyLine(c.Operation, p)+doubt(c, p))
 			}
 		}
@@ -163,6 +165,9 @@ func shownName(c v1alpha1.ResourceChange) string { return shortenMiddle(c.Name, 
 func remark(c v1alpha1.ResourceChange) string {
 	switch c.Operation {
 	case v1alpha1.ChangeReplace:
+		if kept(c) {
+			return " (" + cause(c) + "; Pulumi gives the old one up, it is not deleted)"
+		}
 		return " (" + cause(c) + ")"
 	case v1alpha1.ChangeRemove:
 		return " (Pulumi gives it up, it is not deleted)"
@@ -170,6 +175,11 @@ func remark(c v1alpha1.ResourceChange) string {
 		return " (it is not as Pulumi left it)"
 	}
 	return ""
+}
+
+// kept tells whether what is replaced stays where it is.
+func kept(c v1alpha1.ResourceChange) bool {
+	return slices.ContainsFunc(c.Properties, func(p v1alpha1.PropertyChange) bool { return p.Path == PathKept })
 }
 
 // cause says why a resource is replaced.

@@ -49,6 +49,8 @@ type Case struct {
 	Fails []string
 	// Unshown are the names of resources of which the apply changes what the state alone remembers, without a word.
 	Unshown []string
+	// Afterwards are words of the preview that comes after the apply, which must fail. None: it finds nothing to do.
+	Afterwards []string
 	// Refused are words of Pulumi's refusal to apply its own plan. None: it applies it.
 	Refused []string
 }
@@ -85,7 +87,7 @@ func load(t testing.TB, dir string) Case {
 	}
 	c := Case{
 		Name: filepath.Base(dir), Dir: dir, Before: text("before.yaml"), After: text("after.yaml"), Base: text("base.yaml"),
-		Setup: text("setup.sh"), Drift: text("drift.sh"), Between: text("between.sh"), Fails: lines("fails"), Refused: lines("refused"), Unshown: lines("unshown"),
+		Setup: text("setup.sh"), Drift: text("drift.sh"), Between: text("between.sh"), Fails: lines("fails"), Refused: lines("refused"), Unshown: lines("unshown"), Afterwards: lines("afterwards"),
 	}
 	if versions := lines("plugins"); len(versions) == 2 {
 		c.PluginsBefore, c.PluginsAfter = strings.Fields(versions[0]), strings.Fields(versions[1])

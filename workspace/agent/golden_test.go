@@ -105,6 +105,13 @@ func (s *stage) play() {
 		s.t.Fatalf("Apply: %s %s: %s\n%s", applied.Outcome, applied.Reason, applied.Message, applied.LogTail)
 	}
 	s.asPlanned(plan, before, s.state())
+	if len(s.c.Afterwards) > 0 {
+		again := s.operation(workspace.Preview, commit)
+		s.inputs(again)
+		s.options(again)
+		s.says(s.run(again), workspace.Failed, s.c.Afterwards)
+		return
+	}
 	if left := s.decode(s.preview(commit, s.inputs, s.options)); !left.Empty() {
 		s.t.Errorf("after the apply there is something left: %s", golden.Want(s.t, left))
 	}

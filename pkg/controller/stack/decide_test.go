@@ -5,6 +5,7 @@ package stack
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
