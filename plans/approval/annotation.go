@@ -100,7 +100,7 @@ func distinct(plan *v1alpha1.UpdatePlan, decisions []v1alpha1.Decision) []v1alph
 }
 
 // decide says what an annotation comes to. proven: it was seen while the admission policies were in force.
-func decide(in Input, annotation string, k Key, proven bool) v1alpha1.Decision {
+func decide(in Input, annotation string, k Key, proven bool) v1alpha1.Decision { //nolint:gocyclo // a list of checks, read from top to bottom
 	d := decision(in, annotation, k)
 	stamp, err := read(in.Plan, annotation, k)
 	if err != nil {

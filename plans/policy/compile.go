@@ -149,7 +149,7 @@ func Compile(s Source) *Compiled {
 
 // each takes errors apart that were joined.
 func each(err error) []error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the very error is asked for
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return joined.Unwrap()
 	}
 	return []error{err}
@@ -189,7 +189,7 @@ func selector(s *metav1.LabelSelector) (labels.Selector, error) {
 	return selects, nil
 }
 
-func compileRule(r v1alpha1.PolicyRule) (rule, error) {
+func compileRule(r v1alpha1.PolicyRule) (rule, error) { //nolint:gocyclo // a list of checks, read from top to bottom
 	compiled := rule{PolicyRule: r}
 	switch r.Effect {
 	case v1alpha1.EffectDeny, v1alpha1.EffectAutoApprove, v1alpha1.EffectWarn:

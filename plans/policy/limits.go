@@ -59,5 +59,5 @@ func turns(tree *ast.AST) uint {
 			steps += matchSteps
 		}
 	}
-	return uint(max(ruleSteps/max(steps, 1), 1)) //nolint:gosec // never negative
+	return uint(max(ruleSteps/max(steps, 1), 1))
 }

@@ -157,7 +157,7 @@ func (b *ballot) barCommitters(emails []string, s *v1alpha1.Separation, note fun
 func (v Vote) identity() string { return string(v.Kind) + ":" + v.Identity }
 
 // counts tells whether a vote is an approval that counts, or why it does not; "" with false is not worth a word.
-func (b *ballot) counts(v Vote) (bool, string) {
+func (b *ballot) counts(v Vote) (bool, string) { //nolint:gocyclo // a list of checks, read from top to bottom
 	switch {
 	case v.Verdict != v1alpha1.DecisionApproved || v.Identity == "":
 		return false, ""

@@ -153,7 +153,7 @@ func (rec *record) options() []v1alpha1.PropertyChange {
 	add(pathParent, old.Parent, now.Parent)
 	add(pathProtect, old.Protect, now.Protect)
 	add(pathRetainOnDelete, old.RetainOnDelete, now.RetainOnDelete)
-	if was, is := providerOf(old), providerOf(now); was != is && !(isDefault(was) && isDefault(is)) {
+	if was, is := providerOf(old), providerOf(now); was != is && (!isDefault(was) || !isDefault(is)) {
 		add(pathProvider, was, is)
 	}
 	if old.URN != "" && now.URN != "" {

@@ -276,7 +276,7 @@ func (p *probe) diffs(a, b apitype.PlanDiffV1) []string {
 }
 
 // walk finds where two values differ.
-func (p *probe) walk(path string, a, b any, found func(string)) {
+func (p *probe) walk(path string, a, b any, found func(string)) { //nolint:gocyclo // one case a kind of event, or of what two values are
 	if redact.IsUnknown(a) || p.equal(a, b) {
 		return
 	}

@@ -102,7 +102,7 @@ func (p *progress) expect(s planStep) *v1alpha1.StepState {
 }
 
 // take notes one event. The constrained preview, which comes first, tells the steps that the plan file does not hold.
-func (p *progress) take(e *apitype.EngineEvent) {
+func (p *progress) take(e *apitype.EngineEvent) { //nolint:gocyclo // one case a kind of event, or of what two values are
 	switch {
 	case e.DiagnosticEvent != nil && e.DiagnosticEvent.Severity == "error" && e.DiagnosticEvent.URN != "":
 		p.errors[e.DiagnosticEvent.URN] = e.DiagnosticEvent.Message
@@ -159,7 +159,7 @@ func (p *progress) detail(s planStep) string {
 }
 
 // half says what is there of a resource that was replaced by half.
-func (p *progress) half(s planStep) string {
+func (p *progress) half(s planStep) string { //nolint:gocyclo // one case a kind of event, or of what two values are
 	is := func(op apitype.OpType, outcome v1alpha1.StepOutcome) bool {
 		state := p.states[planStep{s.urn, op}]
 		return state != nil && state.Outcome == outcome

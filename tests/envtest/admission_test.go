@@ -159,7 +159,12 @@ func grant(ctx context.Context, user, clusterRole string) error {
 func inForce(ctx context.Context) error {
 	stack, plan := builder.Stack("default", "in-force").Obj(), builder.UpdatePlan("default", "in-force").Obj()
 	for _, o := range []client.Object{stack, plan} {
-		if err := world.client.Create(ctx, o); client.IgnoreAlreadyExists(err) != nil {
+		// A policy that patches objects refuses them until the API server knows their schema.
+		err := world.client.Get(ctx, client.ObjectKeyFromObject(o), o.DeepCopyObject().(client.Object))
+		for end := time.Now().Add(30 * time.Second); err != nil && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+			err = world.client.Create(ctx, o)
+		}
+		if err != nil {
 			return err
 		}
 	}

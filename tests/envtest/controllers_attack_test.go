@@ -34,7 +34,7 @@ func restated(t *testing.T, plan *v1alpha1.UpdatePlan) {
 	spec := plan.Spec
 	text, err := plans.NewStatement(plans.StatementInput{
 		Namespace: plan.Namespace, Cluster: s.Predicate.Cluster, Nonce: s.Predicate.Nonce, Stack: spec.StackRef, Sequence: spec.Sequence,
-		Operation: spec.Operation, Trigger: spec.Trigger, Binding: spec.Binding, Artifact: spec.Artifact, NotAfter: spec.NotAfter.Time,
+		Operation: spec.Operation, Trigger: spec.Trigger, Authors: spec.Authors, Binding: spec.Binding, Artifact: spec.Artifact, NotAfter: spec.NotAfter.Time,
 		Summary: spec.Summary, Changes: plans.StateChanges(spec.Changes, spec.Changes, ""),
 		Pending: plans.StatePending(spec.Pending, spec.PendingCount),
 	})

@@ -110,10 +110,8 @@ func readLock(dir, id string) (workspace.Lock, error) {
 		Hostname  string    `json:"hostname"`
 		Timestamp time.Time `json:"timestamp"`
 	}
-	// One that is being written, or was spoiled, is held all the same.
-	unread := json.Unmarshal(raw, &content) != nil
-	if unread {
-		return workspace.Lock{ID: id, Text: "a lock that cannot be read"}, nil
+	if json.Unmarshal(raw, &content) != nil {
+		content.Username = "unreadable" // being written, or spoiled: it is held all the same
 	}
 	return workspace.Lock{ID: id, User: content.Username, Host: content.Hostname, PID: content.PID, At: content.Timestamp}, nil
 }

@@ -159,10 +159,10 @@ func TestARetrySaysWhichPlanItCompletes(t *testing.T) {
 		want    *v1alpha1.CompletedPlan
 		message string
 	}{
-		"applied in part":                         {reason: "this is the rest", plan: operation("PartiallyApplied"), want: completed("PartiallyApplied"), message: "completes it"},
-		"cut off":                                 {reason: "this is what may be left", plan: operation("Interrupted"), want: completed("Interrupted"), message: "completes it"},
-		"violated":                                {reason: "nothing was done", plan: operation("Violated")},
-		"stale, and was to complete another":      {reason: "the rest is still the rest", plan: of(operation("Stale")), want: before, message: `completes UpdatePlan "web-0" in its place`},
+		"applied in part":                    {reason: "this is the rest", plan: operation("PartiallyApplied"), want: completed("PartiallyApplied"), message: "completes it"},
+		"cut off":                            {reason: "this is what may be left", plan: operation("Interrupted"), want: completed("Interrupted"), message: "completes it"},
+		"violated":                           {reason: "nothing was done", plan: operation("Violated")},
+		"stale, and was to complete another": {reason: "the rest is still the rest", plan: of(operation("Stale")), want: before, message: `completes UpdatePlan "web-0" in its place`},
 		"by half again, and was to complete more": {reason: "the newest half is what counts", plan: of(operation("PartiallyApplied")), want: completed("PartiallyApplied"), message: "completes it"},
 	}
 	for name, tc := range tests {

@@ -22,12 +22,13 @@ func setLocks(s *scope, stopped outcome.Stopped) {
 		status.Locks = locks.Seen(s.result.Locks, s.plans)
 	}
 	if s.plan != nil {
-		switch state, wait := planstate.Of(s.plan), s.plan.Status.Lock; {
-		case state == planstate.Applying, state == planstate.Approved:
+		wait := s.plan.Status.Lock
+		switch planstate.Of(s.plan) {
+		case planstate.Applying, planstate.Approved:
 			if wait != nil {
 				status.Locks = wait.Locks
 			}
-		case state == planstate.Applied:
+		case planstate.Applied:
 			// It has held the lock itself, and was given it alone.
 			status.Locks = nil
 		}

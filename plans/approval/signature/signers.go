@@ -129,7 +129,7 @@ func field(t *v1alpha1.TrustedSigner) string {
 	}
 }
 
-func newSigner(t *v1alpha1.TrustedSigner) (*signer, error) {
+func newSigner(t *v1alpha1.TrustedSigner) (*signer, error) { //nolint:gocyclo // a list of checks, read from top to bottom
 	fault := func(field string, err error) error { return &SignerError{t.Name, field, err} }
 	if t.Name == "" || len(t.Name) > 63 || words(t.Name) != t.Name {
 		return nil, fault("name", errors.New("it is empty, too long, or has characters that cannot be shown"))
@@ -219,7 +219,7 @@ var pinnedIDs = map[string]string{
 	"https://gitlab.com":                          "project_id",
 }
 
-func newOIDC(o *v1alpha1.OIDCSigner) (*oidcSigner, error) {
+func newOIDC(o *v1alpha1.OIDCSigner) (*oidcSigner, error) { //nolint:gocyclo // a list of checks, read from top to bottom
 	if !strings.HasPrefix(o.Issuer, "https://") || words(o.Issuer) != o.Issuer {
 		return nil, below{"issuer", errors.New("it is no https URL")}
 	}

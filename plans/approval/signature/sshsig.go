@@ -38,7 +38,7 @@ type sshSigned struct {
 }
 
 // readSSH reads an SSH signature. It names its key, so that only that key's signer is tried.
-func (s *subject) readSSH(value string) (*reading, *Refusal) {
+func (s *subject) readSSH(value string) (*reading, *Refusal) { //nolint:gocyclo // a list of checks, read from top to bottom
 	malformed := refuse(Malformed, "it is no whole SSH signature as ssh-keygen -Y sign writes it")
 	body, ok := strings.CutSuffix(strings.TrimSuffix(strings.TrimPrefix(value, armorBegin), "\n"), armorEnd)
 	if !ok {

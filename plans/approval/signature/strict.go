@@ -22,7 +22,7 @@ var (
 
 // object reads exactly one JSON object: no key twice, nothing behind it. With names, no other keys than those, in that very
 // spelling: encoding/json alone would take "Payload" for "payload", and of two the last.
-func object(raw []byte, names ...string) (map[string]json.RawMessage, error) {
+func object(raw []byte, names ...string) (map[string]json.RawMessage, error) { //nolint:gocyclo // a list of checks, read from top to bottom
 	if !utf8.Valid(raw) {
 		return nil, errors.New("not UTF-8")
 	}

@@ -79,7 +79,7 @@ func (s *subject) readToken(value string, seenAt time.Time) (*reading, *Refusal)
 }
 
 // parseToken reads a compact JWS: three parts, each in its one exact form.
-func parseToken(value string) (*token, *Refusal) {
+func parseToken(value string) (*token, *Refusal) { //nolint:gocyclo // a list of checks, read from top to bottom
 	malformed := func(what string, err error) *Refusal {
 		return refuse(Malformed, "it is no ID token: its %s: %v", what, err)
 	}
