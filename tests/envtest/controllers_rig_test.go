@@ -307,6 +307,14 @@ func (r *rig) approve(plan *v1alpha1.UpdatePlan) {
 	r.annotate(plan, v1alpha1.AnnotationApprove, plan.Spec.Digest)
 }
 
+// approveTooLate has alice approve a plan whose end is written down: the admission policy does not let it in.
+func (r *rig) approveTooLate(plan *v1alpha1.UpdatePlan) {
+	r.t.Helper()
+	err := r.tryAnnotate(plan.DeepCopy(), v1alpha1.AnnotationApprove, plan.Spec.Digest)
+	r.g.Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
+	r.g.Expect(err.Error()).To(ContainSubstring("the plan has ended"))
+}
+
 // waiting runs until the plan with a number waits for its approval, and returns it.
 func (r *rig) waiting(sequence int64) *v1alpha1.UpdatePlan {
 	r.t.Helper()
