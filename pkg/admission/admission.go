@@ -17,6 +17,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -145,6 +146,29 @@ func (g *Guard) remembered() (approval.Admission, bool) {
 	return g.last, g.last.Enforced && age >= 0 && age < proofLasts
 }
 
+// dense is a policy without empty lines in its expressions, where they mean nothing: what installs manifests may add some, as
+// kustomize does to folded text.
+func dense(spec admissionregistrationv1.ValidatingAdmissionPolicySpec) admissionregistrationv1.ValidatingAdmissionPolicySpec {
+	spec = *spec.DeepCopy()
+	squeeze := func(text *string) { *text = emptyLines.ReplaceAllString(*text, "\n") }
+	for i := range spec.Variables {
+		squeeze(&spec.Variables[i].Expression)
+	}
+	for i := range spec.Validations {
+		squeeze(&spec.Validations[i].Expression)
+		squeeze(&spec.Validations[i].MessageExpression)
+	}
+	for i := range spec.AuditAnnotations {
+		squeeze(&spec.AuditAnnotations[i].ValueExpression)
+	}
+	for i := range spec.MatchConditions {
+		squeeze(&spec.MatchConditions[i].Expression)
+	}
+	return spec
+}
+
+var emptyLines = regexp.MustCompile(`\n\n+`)
+
 // prove says what is wrong, or nothing.
 func (g *Guard) prove(ctx context.Context, plan *v1alpha1.UpdatePlan) (why string, err error) {
 	w, err := g.expect(ctx)
@@ -155,7 +179,7 @@ func (g *Guard) prove(ctx context.Context, plan *v1alpha1.UpdatePlan) (why strin
 	if why, err := g.read(ctx, policy, "ValidatingAdmissionPolicy"); why != "" || err != nil {
 		return why, err
 	}
-	if !equality.Semantic.DeepEqual(policy.Spec, w.policy) {
+	if !equality.Semantic.DeepEqual(dense(policy.Spec), dense(w.policy)) {
 		return fmt.Sprintf("the ValidatingAdmissionPolicy %q is not the one that this operator, %s, knows: %s", PolicyName, w.user, wayOut), nil
 	}
 	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
