@@ -67,7 +67,7 @@ func stated(t testing.TB, op *workspace.Operation, change ...func(*plans.Stateme
 	in.Operation, in.Trigger.Type, in.Summary.Brief = "Update", "SpecChanged", "+1"
 	in.Stack.Name, in.Stack.UID, in.Stack.Generation, in.Stack.ResourceVersion = "web", "uid-1", 1, "4711"
 	in.Artifact.Digest, in.Artifact.Size, in.Artifact.Chunks = op.PlanDigest, int64(len(op.Plan)), []string{"web-plan-0"}
-	in.Changes = plans.StateChanges(nil, nil, "")
+	in.Changes, in.Pending = plans.StateChanges(nil, nil, ""), plans.StatePending(nil, 0)
 	b := &in.Binding
 	b.Repository, b.Directory, b.Revision, b.Tree = op.Source.URL, op.Source.Dir, op.Source.Commit, op.Expect.Tree
 	b.ConfigDigest, b.StateDigest = "sha256:"+strings.Repeat("3", 64), op.Expect.StateDigest
