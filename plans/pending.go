@@ -166,7 +166,7 @@ func opening(spec *v1alpha1.UpdatePlanSpec) []string {
 	if c := spec.Trigger.Completes; c != nil {
 		lines = append(lines, fmt.Sprintf("! completes UpdatePlan %s, which ended as %s", c.Name, c.Result))
 	}
-	shown := spec.Pending[:min(len(spec.Pending), maxOpening-2)]
+	shown := spec.Pending[:min(len(spec.Pending), maxOpening-3)]
 	for _, p := range shown {
 		lines = append(lines, fmt.Sprintf("! cut off while %s %s: %s", strings.ToLower(string(p.Operation)), shortenMiddle(p.URN, 160), p.Message))
 	}

@@ -72,6 +72,8 @@ type RecordedPlan struct {
 	Changes    string `json:"changes"`
 	// Completes names the plan whose rest this one is. Absent: it completes none.
 	Completes string `json:"completes,omitempty"`
+	// Authors are those who wrote the change. Absent: not known.
+	Authors []string `json:"authors,omitempty"`
 }
 
 // RecordedDecision is what somebody said of the plan, and whether it counted.
@@ -84,6 +86,11 @@ type RecordedDecision struct {
 	Reason   string `json:"reason"`
 	At       string `json:"at"`
 	Evidence string `json:"evidence"`
+
+	Key         string `json:"key,omitempty"`
+	Class       string `json:"class,omitempty"`
+	Refusal     string `json:"refusal,omitempty"`
+	Requirement string `json:"requirement,omitempty"`
 }
 
 // RecordedApply is the attempt to apply the plan.
@@ -119,14 +126,16 @@ func NewRecord(in RecordInput) Record {
 			Name: p.Name, UID: string(p.UID), Sequence: p.Spec.Sequence, Digest: p.Spec.Digest, Operation: string(p.Spec.Operation),
 			Trigger: string(p.Spec.Trigger.Type), Why: p.Spec.Trigger.Message,
 			Repository: p.Spec.Binding.Repository, Revision: p.Spec.Binding.Revision, Changes: p.Spec.Summary.Brief,
+			Authors: p.Spec.Authors,
 		},
 		Outcome: in.Outcome, Message: in.Message, CreatedAt: stamp(p.CreationTimestamp.Time), EndedAt: stamp(in.EndedAt),
 		Decisions: []RecordedDecision{},
 	}
 	for _, d := range p.Status.Decisions {
 		r.Decisions = append(r.Decisions, RecordedDecision{
-			Verdict: string(d.Verdict), By: d.By, Verified: d.Verified, Method: d.Method, Digest: d.Digest, Reason: d.Reason,
+			Verdict: string(d.Verdict), By: d.By, Verified: d.Verified, Method: string(d.Method), Digest: d.Digest, Reason: d.Reason,
 			At: stamp(d.ObservedAt.Time), Evidence: d.Evidence,
+			Key: d.Key, Class: d.Class, Refusal: string(d.Refusal), Requirement: d.Requirement,
 		})
 	}
 	if c := p.Spec.Trigger.Completes; c != nil {

@@ -69,6 +69,7 @@ func TestARecordsBytesStayAsTheyAre(t *testing.T) {
 func TestEveryFieldOfARecordIsInItsDigest(t *testing.T) {
 	full := func() Record {
 		plan := endedPlan()
+		plan.Spec.Authors = []string{"carol"}
 		plan.Spec.Trigger.Completes = &v1alpha1.CompletedPlan{Name: "web-0"}
 		since := metav1.NewTime(recordTime)
 		plan.Status.ReleasedLocks = []v1alpha1.ReleasedLock{{

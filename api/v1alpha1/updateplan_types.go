@@ -56,6 +56,13 @@ type UpdatePlanSpec struct {
 	// trigger tells why the plan was made.
 	// +required
 	Trigger PlanTrigger `json:"trigger"`
+	// authors are the users who wrote the change, as the API server knows them: who edited the Stack's spec last. None of them
+	// can approve the plan. Absent: not known; before Kubernetes 1.36, and for a Stack that is deleted, it never is.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=253
+	Authors []string `json:"authors,omitempty"`
 	// binding is everything, beside the plan file, that an approval is tied to.
 	// +required
 	Binding Binding `json:"binding"`
@@ -74,6 +81,10 @@ type UpdatePlanSpec struct {
 	// notAfter is when the plan expires, unless it was applied before.
 	// +required
 	NotAfter metav1.Time `json:"notAfter"`
+	// enforcement is what the Stack asked for: Strict, or Probe, with which a summary that counts nothing unstable means that two
+	// previews were the same. Absent: Strict.
+	// +optional
+	Enforcement Enforcement `json:"enforcement,omitempty"`
 	// summary counts the changes.
 	// +required
 	Summary PlanSummary `json:"summary"`
@@ -83,7 +94,8 @@ type UpdatePlanSpec struct {
 	// +kubebuilder:validation:MaxItems=100
 	Changes []ResourceChange `json:"changes,omitempty"`
 	// changesConfigMap is the name of the ConfigMap, in this namespace, that holds all changes, secrets masked, under the
-	// key "changes.json". Absent: changes is the whole list.
+	// key "changes.json"; when they are too many, gzip-compressed under "changes.json.gz", which goes on in as many ConfigMaps
+	// of this name and "-1", "-2", … as "parts" tells. Absent: changes is the whole list.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ChangesConfigMap string `json:"changesConfigMap,omitempty"`
@@ -236,7 +248,8 @@ type Binding struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Directory string `json:"directory,omitempty"`
-	// tree is the git tree id of the project's folder at that commit.
+	// tree is the git tree id of the project's folder at that commit; where the Stack has spec.projectPaths, a SHA-256 over it
+	// and what is at those paths.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Tree string `json:"tree"`
@@ -249,9 +262,23 @@ type Binding struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=71
 	StateDigest string `json:"stateDigest"`
+	// driftDigest is the digest of how the real resources differed from Pulumi's state when the preview read them. Absent: it
+	// did not read them.
+	// +optional
+	// +kubebuilder:validation:MaxLength=71
+	DriftDigest string `json:"driftDigest,omitempty"`
 	// refresh tells whether the real resources are read before preview and apply.
 	// +optional
 	Refresh bool `json:"refresh,omitempty"`
+	// targets are the URNs that preview and apply are limited to. Absent: they are not limited.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=50
+	// +kubebuilder:validation:items:MaxLength=512
+	Targets []string `json:"targets,omitempty"`
+	// targetDependents tells whether what depends on the targets is taken in. Absent: it is not.
+	// +optional
+	TargetDependents bool `json:"targetDependents,omitempty"`
 	// configEntries are one short keyed digest for each entry of the configuration and the environment, so that what moved in
 	// configDigest can be named. Absent: there are none, or too many to list.
 	// +optional
@@ -352,6 +379,10 @@ type PlanSummary struct {
 	// unbound counts inputs that were not known at preview: any value passes for them.
 	// +optional
 	Unbound int32 `json:"unbound"`
+	// unstable counts inputs and outputs that differed between two previews of the same world: an apply would most likely be
+	// refused because of them. Only with enforcement Probe; 0 otherwise.
+	// +optional
+	Unstable int32 `json:"unstable"`
 }
 
 // ChangeOperation is what happens to a resource.
@@ -372,7 +403,7 @@ const (
 	ChangeRemove ChangeOperation = "Remove"
 	// ChangeOutputs is a change of the stack's outputs.
 	ChangeOutputs ChangeOperation = "Outputs"
-	// ChangeSame leaves the resource as it is; it is listed when it has unbound inputs.
+	// ChangeSame leaves the resource as it is; it is listed when it has unbound or unstable inputs.
 	ChangeSame ChangeOperation = "Same"
 	// ChangeOther is a step that this version does not know by name.
 	ChangeOther ChangeOperation = "Other"
@@ -408,6 +439,13 @@ type ResourceChange struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=50
 	Unbound []string `json:"unbound,omitempty"`
+	// unstable names what differed between two previews of the same world, by property path, never by value. In parentheses it
+	// is no property: "(exists)", only one of them had the resource; "(steps)", they did something else to it; "(secret) path",
+	// a secret that could not be compared. Absent: nothing, or only one preview was made.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=50
+	Unstable []string `json:"unstable,omitempty"`
 }
 
 // PropertyChange is one property's change. Values are shortened; secret ones are shown as "[secret]".
@@ -447,6 +485,9 @@ type UpdatePlanStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Requirements string `json:"requirements,omitempty"`
+	// policy is what the policies that select the Stack came to, when they were last evaluated. Absent: they were not yet.
+	// +optional
+	Policy *PolicyVerdict `json:"policy,omitempty"`
 	// howToApprove is the ready command. Absent: the plan does not wait for an approval.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
@@ -455,11 +496,16 @@ type UpdatePlanStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	HowToReject string `json:"howToReject,omitempty"`
-	// decisions are the approvals and rejections that were seen, accepted or refused, the last 20.
+	// decisions are the approvals and rejections that were seen: those that count, and the last 5 that were refused. It is a
+	// memory; an approval counts only while what it came by is there too. Absent: there are none.
 	// +optional
 	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=20
+	// +kubebuilder:validation:MaxItems=50
 	Decisions []Decision `json:"decisions,omitempty"`
+	// unguardedSince is when an approval by annotation was first seen on this plan while the admission policies that vouch
+	// for it were not in force. From then on no annotation approves this plan; ask for a new one. Absent: never.
+	// +optional
+	UnguardedSince *metav1.Time `json:"unguardedSince,omitempty"`
 	// diff is the change in words, for people, a line each: what happens to which resource, and below it its properties, as
 	// many as there is room for. It is computed from spec.changes, which is what counts. Absent: not looked at yet.
 	// +optional
@@ -467,6 +513,10 @@ type UpdatePlanStatus struct {
 	// +kubebuilder:validation:MaxItems=300
 	// +kubebuilder:validation:items:MaxLength=512
 	Diff []string `json:"diff,omitempty"`
+	// stateCheck is the last look at Pulumi's state while the plan waits: it ends as Stale when somebody else has changed it.
+	// Absent: the state was only read for the preview.
+	// +optional
+	StateCheck *StateCheck `json:"stateCheck,omitempty"`
 	// operation is the attempt to apply the plan. There is at most one. Absent: it was not started.
 	// +optional
 	Operation *ApplyOperation `json:"operation,omitempty"`
@@ -556,6 +606,20 @@ type ReleasedLock struct {
 	ReleasedAt metav1.Time `json:"releasedAt"`
 }
 
+// StateCheck is a look at Pulumi's state.
+type StateCheck struct {
+	// checkedAt is when the state was last found to be the one that the plan is bound to. Absent: it could not be read yet.
+	// +optional
+	CheckedAt *metav1.Time `json:"checkedAt,omitempty"`
+	// triedAt is when it was last tried.
+	// +required
+	TriedAt metav1.Time `json:"triedAt"`
+	// problem is why the last try failed. Absent: it did not.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Problem string `json:"problem,omitempty"`
+}
+
 // PlanRecord ties the end of a plan to the end of the plan of the same Stack that was recorded before it.
 type PlanRecord struct {
 	// index is the record's number in the Stack's chain, from 1, in the order in which ends were recorded.
@@ -587,17 +651,80 @@ const (
 	DecisionRefused DecisionVerdict = "Refused"
 )
 
+// DecisionMethod is how a decision came.
+// +kubebuilder:validation:Enum=Annotation;Signature
+type DecisionMethod string
+
+// How a decision can come.
+const (
+	// MethodAnnotation: a person annotated the plan; the API server vouches for who it was.
+	MethodAnnotation DecisionMethod = "Annotation"
+	// MethodSignature: the annotation holds a signature that proves itself, whoever brought it.
+	MethodSignature DecisionMethod = "Signature"
+)
+
+// Refusal is why a decision does not count, as a word.
+// +kubebuilder:validation:Enum=Malformed;OtherDigest;UnknownAnnotation;NotStamped;AdmissionNotEnforced;Author;Repeated;TooLate;Invalid;TooLong;TooMany;OtherStatement;OtherPurpose;OtherCluster;UnknownSigner;SignerExpired;SignerNotForStack;TokenStale
+type Refusal string
+
+// Why a decision can be refused.
+const (
+	// RefusedMalformed: it is not of the form that is asked for.
+	RefusedMalformed Refusal = "Malformed"
+	// RefusedOtherDigest: it names another digest than the plan's.
+	RefusedOtherDigest Refusal = "OtherDigest"
+	// RefusedUnknownAnnotation: the annotation looks like one that decides, and is none.
+	RefusedUnknownAnnotation Refusal = "UnknownAnnotation"
+	// RefusedNotStamped: it is in the short form, and the API server did not say who wrote it.
+	RefusedNotStamped Refusal = "NotStamped"
+	// RefusedNotEnforced: the admission policies that vouch for annotations were not in force.
+	RefusedNotEnforced Refusal = "AdmissionNotEnforced"
+	// RefusedAuthor: it is an approval by an author of the change.
+	RefusedAuthor Refusal = "Author"
+	// RefusedRepeated: the same person has approved already.
+	RefusedRepeated Refusal = "Repeated"
+	// RefusedTooLate: it is a rejection of a plan that is being applied.
+	RefusedTooLate Refusal = "TooLate"
+	// RefusedInvalid: the signature does not verify.
+	RefusedInvalid Refusal = "Invalid"
+	// RefusedTooLong: the signature is longer than any may be.
+	RefusedTooLong Refusal = "TooLong"
+	// RefusedTooMany: as many others of the plan as may be were verified already.
+	RefusedTooMany Refusal = "TooMany"
+	// RefusedOtherStatement: the signature was made for other bytes, such as an older plan of the same Stack.
+	RefusedOtherStatement Refusal = "OtherStatement"
+	// RefusedOtherPurpose: the signature was made neither to approve nor to reject a plan.
+	RefusedOtherPurpose Refusal = "OtherPurpose"
+	// RefusedOtherCluster: the signed statement is of another cluster.
+	RefusedOtherCluster Refusal = "OtherCluster"
+	// RefusedUnknownSigner: no policy that selects the Stack trusts the signer.
+	RefusedUnknownSigner Refusal = "UnknownSigner"
+	// RefusedSignerExpired: the trusted signer's notAfter is over.
+	RefusedSignerExpired Refusal = "SignerExpired"
+	// RefusedSignerNotForStack: the trusted signer is good for other Stacks.
+	RefusedSignerNotForStack Refusal = "SignerNotForStack"
+	// RefusedTokenStale: an ID token was not valid when it was seen, or lives too long.
+	RefusedTokenStale Refusal = "TokenStale"
+)
+
 // Decision is what somebody said of a plan.
 type Decision struct {
 	// verdict tells whether it was an approval or a rejection that counts, or was refused.
 	// +required
 	Verdict DecisionVerdict `json:"verdict"`
-	// method is how it came: "annotation plangate.dev/approve".
+	// method is how it came: Annotation or Signature.
 	// +required
-	// +kubebuilder:validation:MaxLength=256
-	Method string `json:"method"`
-	// by names who decided. Identity is not verified in this version: it is then "unverified", with the field manager of the
-	// write where the API server recorded one.
+	Method DecisionMethod `json:"method"`
+	// key is the annotation that it came by: "approve.plangate.dev/alice".
+	// +optional
+	// +kubebuilder:validation:MaxLength=320
+	Key string `json:"key,omitempty"`
+	// class is the class of people that it was given for: "security" for approve-security. Absent: those with the verb approve.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Class string `json:"class,omitempty"`
+	// by names who decided: the user as the API server knows it, or the signer. Where that was not proven it begins with
+	// "unverified", and says what the annotation says and which field managers wrote it.
 	// +required
 	// +kubebuilder:validation:MaxLength=512
 	By string `json:"by"`
@@ -608,11 +735,18 @@ type Decision struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=71
 	Digest string `json:"digest,omitempty"`
+	// refusal is why the decision was refused, as a word. Absent: it counts.
+	// +optional
+	Refusal Refusal `json:"refusal,omitempty"`
 	// reason is the reason that was given, or why the decision was refused.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason,omitempty"`
-	// observedAt is when the operator saw it.
+	// requirement is what an approval served: "one approval by a person". Absent: none.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Requirement string `json:"requirement,omitempty"`
+	// observedAt is when the operator saw it first.
 	// +required
 	ObservedAt metav1.Time `json:"observedAt"`
 	// evidence is "sha256:" and the SHA-256 of the annotation's value as it was written.

@@ -33,9 +33,9 @@ func event(kind, op, urn string, planning bool) string {
 	return fmt.Sprintf(`{"%s":{"metadata":{"op":%q,"urn":%q,"type":"files:index:File"},"planning":%t}}`, kind, op, urn, planning)
 }
 
-func began(op, urn string) string   { return event("resourcePreEvent", op, urn, false) }
-func did(op, urn string) string     { return event("resOutputsEvent", op, urn, false) }
-func planned(op, urn string) string { return event("resourcePreEvent", op, urn, true) }
+func began(op, urn string) string     { return event("resourcePreEvent", op, urn, false) }
+func did(op, urn string) string       { return event("resOutputsEvent", op, urn, false) }
+func announced(op, urn string) string { return event("resourcePreEvent", op, urn, true) }
 func failed(op, urn, why string) string {
 	return fmt.Sprintf(`{"diagnosticEvent":{"urn":%q,"message":%q,"severity":"error"}}`, urn, why) + "\n" + event("resOpFailedEvent", op, urn, false)
 }
@@ -50,7 +50,7 @@ func TestProgressTellsStepByStepWhatWasDone(t *testing.T) {
 	}{
 		"a step that failed, and one that was not begun": {
 			reason: "the provider's words are told", plan: map[string][]string{progressA: {"create"}, progressB: {"delete"}},
-			events: []string{planned("create", progressA), began("create", progressA), failed("create", progressA, "quota is used up")},
+			events: []string{announced("create", progressA), began("create", progressA), failed("create", progressA, "quota is used up")},
 			rest:   []string{"create a Failed quota is used up", "delete b NotStarted "},
 		},
 		"one done and one cut off": {
@@ -77,11 +77,11 @@ func TestProgressTellsStepByStepWhatWasDone(t *testing.T) {
 		},
 		"an import": {
 			reason: "the plan file has no steps of it, the constrained preview does", plan: map[string][]string{progressA: {}},
-			events: []string{planned("import", progressA), began("import", progressA), did("import", progressA)}, done: []string{"import a Done "},
+			events: []string{announced("import", progressA), began("import", progressA), did("import", progressA)}, done: []string{"import a Done "},
 		},
 		"nothing but a preview": {
 			reason: "a step that is previewed is not begun", plan: map[string][]string{progressA: {"create"}},
-			events: []string{planned("create", progressA), event("resOutputsEvent", "create", progressA, true)}, rest: []string{"create a NotStarted "},
+			events: []string{announced("create", progressA), event("resOutputsEvent", "create", progressA, true)}, rest: []string{"create a NotStarted "},
 		},
 		"steps that do nothing, and Pulumi's own": {
 			reason: "they are nobody's business", plan: map[string][]string{progressA: {"same"}, "urn:pulumi:dev::demo::pulumi:pulumi:Stack::demo-dev": {"create"}},

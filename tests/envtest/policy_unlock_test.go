@@ -50,8 +50,8 @@ func installPolicy(t *testing.T, file string) {
 	}
 }
 
-// as is a client of a person with these ClusterRoles.
-func as(t *testing.T, user string, roles ...string) client.Client {
+// personWith is a client of a person with these ClusterRoles.
+func personWith(t *testing.T, user string, roles ...string) client.Client {
 	t.Helper()
 	for _, role := range roles {
 		binding := &rbacv1.ClusterRoleBinding{
@@ -82,7 +82,7 @@ func TestToHaveALockReleasedTakesARightOfItsOwn(t *testing.T) {
 	g.Expect(world.client.Create(t.Context(), editor)).To(Succeed())
 	t.Cleanup(func() { _ = world.client.Delete(t.Context(), editor) })
 	namespace := newNamespace(t)
-	dana, erin := as(t, "dana", editor.Name), as(t, "erin", "plangate-unlocker")
+	dana, erin := personWith(t, "dana", editor.Name), personWith(t, "erin", "plangate-unlocker")
 	stack := builder.Stack(namespace, "web").Obj()
 	g.Expect(world.client.Create(t.Context(), stack)).To(Succeed())
 

@@ -37,6 +37,38 @@ func (x *execution) compare(context.Context) error {
 	return x.mismatched()
 }
 
+// compareDrift refuses to apply when the real resources are read and are not what the preview of the plan found them to be:
+// Pulumi would put them back from where nobody saw them. It costs a preview, and only where resources are read.
+func (x *execution) compareDrift(ctx context.Context) error {
+	want, is := x.op.Expect.DriftDigest, x.out.Facts
+	if want == "" {
+		return nil // the preview did not read them; whether this may is a matter of the options that the operator binds
+	}
+	var now pulumi.State
+	if x.op.Options.Refresh {
+		x.say("Reading the real resources again")
+		request := x.request(filepath.Join(x.target.Scratch, "again.json"))
+		request.OnEvent = nil
+		run, err := x.driver.Preview(ctx, request)
+		if err != nil {
+			return fail(workspace.ReasonPulumiUnavailable, err)
+		}
+		if verdict := pulumi.JudgePreview(run, true); verdict.Outcome != workspace.Succeeded {
+			return &stop{verdict.Outcome, verdict.Reason, fmt.Errorf("reading the real resources again, before anything was applied: %s", verdict.Message)}
+		}
+		now = pulumi.Drift(run.Events)
+		is.DriftDigest = now.Digest
+	}
+	if want != is.DriftDigest {
+		detail := "the real resources would not be read, and the plan would not put them back"
+		if now.Digest != "" {
+			detail = x.moved(want, pulumi.State{}, now)
+		}
+		x.out.Mismatches = append(x.out.Mismatches, workspace.Mismatch{Field: "driftDigest", Was: want, Is: is.DriftDigest, Detail: detail})
+	}
+	return x.mismatched()
+}
+
 // mismatched ends the operation when anything was found moved.
 func (x *execution) mismatched() error {
 	if len(x.out.Mismatches) == 0 {
@@ -67,13 +99,16 @@ func pluginsBut(all, others []workspace.Plugin) string {
 
 // stateDetail names the resources that differ from the state that the preview saw, when it is remembered.
 func (x *execution) stateDetail(wanted string) string {
-	var was pulumi.State
-	if wanted == pulumi.EmptyState {
-		was.Digest = wanted
-	} else if json.Unmarshal(x.states.Get(wanted), &was) != nil {
+	return x.moved(wanted, pulumi.State{Digest: pulumi.EmptyState}, x.state)
+}
+
+// moved names the resources that differ from those of a remembered digest. empty is the one that need not be remembered.
+func (x *execution) moved(wanted string, empty, is pulumi.State) string {
+	was := empty
+	if wanted != empty.Digest && json.Unmarshal(x.states.Get(wanted), &was) != nil {
 		return ""
 	}
-	return strings.Join(pulumi.Differences(was, x.state, maxMentioned), ", ")
+	return strings.Join(pulumi.Differences(was, is, maxMentioned), ", ")
 }
 
 // apply runs the constrained update. A lock that may be removed is, once; any other ends the operation with nothing changed.

@@ -15,6 +15,7 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"github.com/plangate/plangate/plans/redact"
 	"github.com/plangate/plangate/workspace"
 	"github.com/plangate/plangate/workspace/agent/agentpb"
 	"github.com/plangate/plangate/workspace/checkout"
@@ -33,7 +34,7 @@ type execution struct {
 	*Server
 	op   *workspace.Operation
 	o    *operation
-	mask *pulumi.Mask
+	mask *redact.Mask
 	out  *workspace.Result
 
 	target   pulumi.Target
@@ -70,7 +71,7 @@ func fail(reason string, err error) error { return &stop{workspace.Failed, reaso
 // execute runs an operation to its end. Whatever happens, it returns a result.
 func (s *Server) execute(ctx context.Context, o *operation, op *workspace.Operation) *workspace.Result {
 	x := &execution{
-		Server: s, op: op, o: o, mask: pulumi.NewMask(secretsOf(op)),
+		Server: s, op: op, o: o, mask: redact.NewMask(secretsOf(op)),
 		out: &workspace.Result{ID: op.ID, Type: op.Type, StartedAt: o.startedAt},
 	}
 	defer x.cleanUp()
@@ -93,9 +94,9 @@ func (x *execution) steps(ctx context.Context) (err error) {
 	steps := []func(context.Context) error{x.prepare, x.checkOut, x.lookForLocks, x.readState, x.renderConfig, x.gatherFacts}
 	switch x.op.Type {
 	case workspace.Preview:
-		steps = append(steps, x.initStack, x.preview)
+		steps = append(steps, x.initStack, x.preview, x.probe)
 	case workspace.Apply:
-		steps = append(steps, x.compare, x.apply, x.readOutputs)
+		steps = append([]func(context.Context) error{x.approved}, append(steps, x.compare, x.compareDrift, x.apply, x.readOutputs)...)
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
@@ -273,16 +274,9 @@ func (x *execution) initStack(ctx context.Context) error {
 }
 
 func (x *execution) preview(ctx context.Context) error {
-	plan := filepath.Join(x.target.Scratch, "plan.json")
-	run, err := x.driver.Preview(ctx, x.request(plan))
+	saved, verdict, err := x.previewTo(ctx, filepath.Join(x.target.Scratch, "plan.json"))
 	if err != nil {
-		return fail(workspace.ReasonPulumiUnavailable, err)
-	}
-	x.run = run
-	saved, readErr := os.ReadFile(plan) //nolint:gosec // G304: a file of ours
-	verdict := pulumi.JudgePreview(run, readErr == nil && len(saved) > 0)
-	if verdict.Outcome == workspace.Succeeded {
-		verdict = x.configKept(verdict)
+		return err
 	}
 	x.take(verdict)
 	if verdict.Outcome != workspace.Succeeded {
@@ -290,14 +284,24 @@ func (x *execution) preview(ctx context.Context) error {
 	}
 	x.out.Plan = saved
 	x.findPlugins(saved)
-	raw, err := json.Marshal(x.state)
-	if err != nil {
-		return fmt.Errorf("encoding state digests: %w", err)
+	if x.op.Options.Refresh {
+		drift := pulumi.Drift(x.run.Events)
+		x.out.Facts.DriftDigest = drift.Digest
+		x.remember(drift)
 	}
-	if err := x.states.Keep(x.state.Digest, raw); err != nil {
+	x.remember(x.state)
+	return nil
+}
+
+// remember keeps the digests of single resources, so that an Apply can name what moved.
+func (x *execution) remember(s pulumi.State) {
+	raw, err := json.Marshal(s)
+	if err == nil {
+		err = x.states.Keep(s.Digest, raw)
+	}
+	if err != nil {
 		x.config.Log.Error(err, "Could not keep the digests of the state")
 	}
-	return nil
 }
 
 // configKept refuses a plan that was made with another configuration than the rendered one: the CLI writes to the file when
@@ -327,6 +331,7 @@ func (x *execution) request(plan string) pulumi.Request {
 	var tally pulumi.Tally
 	return pulumi.Request{
 		Target: x.target, PlanFile: plan, Refresh: x.op.Options.Refresh,
+		Targets: x.op.Options.Targets, TargetDependents: x.op.Options.TargetDependents,
 		OnLine: func(line string) {
 			if strings.TrimSpace(line) != "" {
 				x.say(line)

@@ -108,6 +108,8 @@ type rig struct {
 	count   int
 	process *exec.Cmd
 	address string
+	// requireSigners is the agent's.
+	requireSigners string
 }
 
 // newRig starts an agent in this process. A nil driver is the real Pulumi.
@@ -144,7 +146,7 @@ func (r *rig) serve() {
 	r.t.Helper()
 	server, err := agent.New(agent.Config{
 		PodUID: podUID, Version: "test", WorkDir: r.file("work"), Driver: r.driver, Environ: r.environ(),
-		Grace: 20 * time.Second, AllowFileSources: true, Log: logr.Discard(),
+		Grace: 20 * time.Second, AllowFileSources: true, Log: logr.Discard(), RequireSigners: r.requireSigners,
 	})
 	if err != nil {
 		r.t.Fatal(err)

@@ -67,6 +67,7 @@ const (
 	resultFile = "result.json"
 	planFile   = "plan.json"
 	eventsFile = "events.ndjson"
+	secondFile = "second.json"
 	pidFile    = "pid"
 )
 
@@ -197,10 +198,13 @@ func (j *Journal) end(record *Record, result *workspace.Result) error {
 	if err := writeFile(dir, eventsFile, clean.Events, durable(record.Type)); err != nil {
 		return err
 	}
+	if err := writeFile(dir, secondFile, clean.SecondPlan, durable(record.Type)); err != nil {
+		return err
+	}
 	if err := writeJSON(dir, resultFile, &clean, durable(record.Type)); err != nil {
 		return err
 	}
-	clean.Plan, clean.Events = nil, nil
+	clean.Plan, clean.Events, clean.SecondPlan = nil, nil, nil
 	record.Result = &clean
 	_ = os.Remove(filepath.Join(dir, trailFile)) // eventsFile has it all
 	return nil
@@ -228,7 +232,10 @@ func (j *Journal) Get(id string) (*Record, error) {
 	if result.Plan, err = readIfThere(filepath.Join(dir, planFile)); err != nil {
 		return nil, err
 	}
-	result.Events, err = readIfThere(filepath.Join(dir, eventsFile))
+	if result.Events, err = readIfThere(filepath.Join(dir, eventsFile)); err != nil {
+		return nil, err
+	}
+	result.SecondPlan, err = readIfThere(filepath.Join(dir, secondFile))
 	return &record, err
 }
 

@@ -171,6 +171,21 @@ func (c *CLI) Up(ctx context.Context, r Request) (*Run, error) {
 	return c.engine(ctx, r, []string{"up", "--yes", "--plan", r.PlanFile})
 }
 
+// flags are those that must be the same for a preview and the update by its plan.
+func (r *Request) flags() []string {
+	var flags []string
+	if r.Refresh {
+		flags = append(flags, "--refresh")
+	}
+	for _, urn := range r.Targets {
+		flags = append(flags, "--target="+urn)
+	}
+	if r.TargetDependents && len(r.Targets) > 0 {
+		flags = append(flags, "--target-dependents")
+	}
+	return flags
+}
+
 func (c *CLI) engine(ctx context.Context, r Request, args []string) (*Run, error) {
 	before, err := os.ReadFile(r.ConfigFile)
 	if err != nil {
@@ -186,9 +201,7 @@ func (c *CLI) engine(ctx context.Context, r Request, args []string) (*Run, error
 	}
 	args = append(args, "-s", r.Stack, "--config-file", r.ConfigFile, "--event-log", events.flag(),
 		"--non-interactive", "--color", "never")
-	if r.Refresh {
-		args = append(args, "--refresh")
-	}
+	args = append(args, r.flags()...)
 	env := append(append([]string(nil), r.Env...), "PULUMI_DEBUG_COMMANDS=true")
 	e, err := run(ctx, binary, call{args: args, dir: r.Dir, env: env, onStart: r.OnStart, onLine: r.OnLine, grace: c.grace})
 	raw, tally := events.close()

@@ -44,6 +44,9 @@ type Request struct {
 	PlanFile string
 	// Refresh reads the real resources first.
 	Refresh bool
+	// Targets limits it to these URNs, and to what depends on them if TargetDependents says so. None: all resources.
+	Targets          []string
+	TargetDependents bool
 	// OnStart is called with the process of the CLI.
 	OnStart func(pid int)
 	// OnEvent is called for each engine event as it comes, with its JSON. Phases start at 1.
@@ -90,4 +93,6 @@ type Driver interface {
 	Outputs(ctx context.Context, t Target) (map[string]json.RawMessage, []string, error)
 	// Encrypt encrypts a value with the secrets provider of the configuration file, in that file.
 	Encrypt(ctx context.Context, t Target, key, value string) error
+	// Decrypt decrypts what the secrets provider of the configuration file has encrypted, in the same order.
+	Decrypt(ctx context.Context, t Target, ciphertexts []string) ([]string, error)
 }

@@ -29,6 +29,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *scope, stopped outcome.
 	r.tellReleased(s)
 	for _, d := range s.verdict.Decisions {
 		if d.Verdict == v1alpha1.DecisionRefused {
+			countRefused(d)
 			events.Emit(r.recorder, s.plan, "Warning", "ApprovalRefused", "Verify", d.Reason)
 		}
 	}
@@ -55,6 +56,10 @@ func computeStatus(s *scope, stopped outcome.Stopped) {
 		status.Diff = plans.DiffLines(&s.plan.Spec)
 	}
 	status.Decisions = approval.Record(status.Decisions, s.verdict.Decisions)
+	if s.verdict.Unguarded && status.UnguardedSince == nil {
+		since := metav1.NewTime(s.now)
+		status.UnguardedSince = &since
+	}
 	if s.result != nil && status.Operation != nil && status.Operation.Result == "" {
 		progress(status.Operation, s.result)
 	}
@@ -74,12 +79,12 @@ func setApproved(set conditions.Setter, s *scope) {
 	case s.verdict.State == approval.Rejected:
 		set.False(v1alpha1.ConditionApproved, v1alpha1.ReasonRejected, s.verdict.Message)
 	case s.verdict.State == approval.Waiting:
-		set.Unknown(v1alpha1.ConditionApproved, v1alpha1.ReasonWaitingForApproval, s.verdict.Message)
+		set.Unknown(v1alpha1.ConditionApproved, s.verdict.Reason, s.verdict.Message)
 	case conditions.Reason(s.plan.Status.Conditions, v1alpha1.ConditionApproved) == "":
 		set.Unknown(v1alpha1.ConditionApproved, v1alpha1.ReasonWaitingForApproval, "nobody has decided on the plan")
 	}
 	if s.verdict.Requirements != "" {
-		s.plan.Status.Requirements = s.verdict.Requirements
+		s.plan.Status.Requirements, s.plan.Status.Policy = s.verdict.Requirements, s.verdict.Policy
 	}
 }
 

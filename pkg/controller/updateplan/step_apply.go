@@ -20,7 +20,6 @@ import (
 	"github.com/plangate/plangate/pkg/outcome"
 	"github.com/plangate/plangate/pkg/planstore"
 	"github.com/plangate/plangate/pkg/workspaces"
-	"github.com/plangate/plangate/plans/approval"
 	"github.com/plangate/plangate/workspace"
 )
 
@@ -101,9 +100,6 @@ func (r *Reconciler) intend(ctx context.Context, s *scope) outcome.Outcome {
 		// Somebody rejected it, approved it otherwise, or this loop worked from an old cache.
 		return outcome.Wait(v1alpha1.ReasonApproved, "approved; the plan was written to in the meantime: looking again", 200*time.Millisecond)
 	}
-	if v := approval.Verify(approval.Input{Plan: fresh, Cluster: r.settings.Cluster, Now: r.now()}); !v.Allows() {
-		return outcome.Wait(v1alpha1.ReasonWaitingForApproval, v.Message, time.Second)
-	}
 	// The remote may have taken its time to answer.
 	stack := &v1alpha1.Stack{}
 	if err := r.uncached.Get(ctx, client.ObjectKeyFromObject(s.stack), stack); err != nil {
@@ -115,6 +111,10 @@ func (r *Reconciler) intend(ctx context.Context, s *scope) outcome.Outcome {
 	host, err := workspaces.Host(ctx, r.uncached, s.plan.Namespace, *s.ws.Status.Pod)
 	if err != nil {
 		return outcome.Retry(v1alpha1.ReasonReconcileError, err)
+	}
+	// Last, so that nothing lies between what authorises the apply and the intent.
+	if o := r.authorised(ctx, s, fresh); o.Kind != outcome.KindDone {
+		return o
 	}
 	summary := s.plan.Spec.Summary
 	s.plan.Status.Operation = &v1alpha1.ApplyOperation{
@@ -148,12 +148,12 @@ func (r *Reconciler) start(ctx context.Context, s *scope) outcome.Outcome {
 	op, bound := s.plan.Status.Operation, s.plan.Spec.Binding
 	order := &workspace.Operation{
 		ID: op.ID, Type: workspace.Apply, PodUID: op.Pod.UID,
-		Source: workspace.Source{URL: bound.Repository, Commit: bound.Revision, Ref: s.ref, Dir: bound.Directory},
+		Source: workspace.Source{URL: bound.Repository, Commit: bound.Revision, Ref: s.ref, Dir: bound.Directory, Paths: s.stack.Spec.ProjectPaths},
 		Expect: expected(bound),
-		Plan:   planFile, PlanDigest: s.plan.Spec.Artifact.Digest, Release: release,
+		Plan:   planFile, PlanDigest: s.plan.Spec.Artifact.Digest, Release: release, Approval: s.approval,
 	}
 	s.inputs.Operation(s.stack, order)
-	order.Options.Refresh = bound.Refresh
+	order.Options = workspace.Options{Refresh: bound.Refresh, Targets: bound.Targets, TargetDependents: bound.TargetDependents}
 	target := workspaces.Target(s.ws)
 	err = r.agents.Start(ctx, target, order)
 	switch {
@@ -221,6 +221,9 @@ func (r *Reconciler) startLate(ctx context.Context, s *scope) outcome.Outcome {
 	}
 	if !s.now.Before(s.plan.Spec.NotAfter.Time) {
 		return r.neverStarted(s, v1alpha1.ReasonExpired, "the plan expired before it could be started")
+	}
+	if o := r.authorised(ctx, s, s.plan); o.Kind != outcome.KindDone {
+		return o
 	}
 	return r.start(ctx, s)
 }

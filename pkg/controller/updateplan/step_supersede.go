@@ -64,8 +64,8 @@ func moved(plan *v1alpha1.UpdatePlan, stack *v1alpha1.Stack) *ending {
 	case stack.Status.ObservedGeneration != stack.Generation:
 		// What the status says is of another spec.
 		return nil
-	case stack.Status.ObservedRevision != "" && stack.Status.ObservedRevision != bound.Revision:
-		return &ending{v1alpha1.ReasonSuperseded, fmt.Sprintf("there is a newer commit: was %.12s, is %.12s", bound.Revision, stack.Status.ObservedRevision)}
+	case touched(bound, stack):
+		return &ending{v1alpha1.ReasonSuperseded, fmt.Sprintf("there is a newer commit that touches the project: was %.12s, is %.12s", bound.Revision, stack.Status.ObservedRevision)}
 	case stack.Status.ConfigDigest != "" && stack.Status.ConfigDigest != bound.ConfigDigest:
 		return &ending{v1alpha1.ReasonSuperseded, configMoved}
 	case previewedSince(plan, stack):
@@ -73,6 +73,13 @@ func moved(plan *v1alpha1.UpdatePlan, stack *v1alpha1.Stack) *ending {
 	default:
 		return nil
 	}
+}
+
+// touched reports whether the newest commit is another one, and is known to change something of the project. As long as that is
+// not known the plan waits: before an apply it is found out.
+func touched(bound v1alpha1.Binding, stack *v1alpha1.Stack) bool {
+	status := stack.Status
+	return status.ObservedRevision != "" && status.ObservedRevision != bound.Revision && status.ObservedTree != "" && status.ObservedTree != bound.Tree
 }
 
 // configMoved is what is said when the spec is the same and the configuration is not.
