@@ -233,3 +233,29 @@ func TestAPlanIsPublishedWhenItsInputsStandStill(t *testing.T) {
 	r.g.Expect(published.Sub(begun)).To(BeNumerically(">=", r.settings.SettleTime), "it was published while its inputs might still move")
 	r.g.Expect(r.plan(2)).To(BeNil())
 }
+
+func TestAnApprovalThatIsFasterThanTheLookAtTheBranchAsksWhatTheNewestCommitTouches(t *testing.T) {
+	for name, tc := range map[string]struct{ tree, want string }{
+		"nothing":     {tree, v1alpha1.ReasonApplied},
+		"the project": {otherTree, v1alpha1.ReasonStale},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.agents.trees = map[string]string{builder.OtherCommit: tc.tree}
+			r.create(builder.Stack(r.namespace, "web").Obj())
+			plan := r.waiting(1)
+			r.sources.push("main", builder.OtherCommit)
+			r.approve(plan)
+			for range 20 { // the Stack's controller sees nothing of it
+				if _, err := r.plans.Reconcile(r.ctx, request(plan)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.g.Expect(r.stack().Status.ObservedRevision).To(Equal(builder.Commit))
+			r.g.Expect(r.reasonOf(1)).To(Equal(tc.want))
+			if tc.want == v1alpha1.ReasonStale {
+				r.g.Expect(message(r.plan(1).Status.Conditions, v1alpha1.ConditionObsolete)).To(ContainSubstring("revision: was " + builder.Commit))
+			}
+		})
+	}
+}
