@@ -177,7 +177,8 @@ func attacksOnDSSE(t *testing.T, st string) map[string]attack {
 	sig := raw(t, k.p256, signature.PAE(signature.PayloadApprove, st))
 	foreign := raw(t, k.other, signature.PAE(signature.PayloadApprove, st))
 	two := fmt.Sprintf(`"signatures":[{"keyid":"x","sig":%q},{"keyid":"ci","sig":%q}]}`, foreign, sig)
-	tail := good[strings.Index(good, `"signatures"`):]
+	_, tail, _ := strings.Cut(good, `"signatures"`)
+	tail = `"signatures"` + tail
 	onlyTypes := func(payloadType string) string {
 		return fmt.Sprintf(`{"payloadType":%q,"payload":"","signatures":[{"sig":%q}]}`, payloadType, raw(t, k.p256, []byte(st)))
 	}

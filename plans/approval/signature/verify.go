@@ -266,17 +266,17 @@ func (s *subject) verify(r *reading, in Input) (Verified, *Refusal) {
 }
 
 // outOfScope tells why a signer does not count for a Stack now. Nil: it does.
-func (t *signer) outOfScope(stack string, now time.Time) *Refusal {
-	if !t.notAfter.IsZero() && !now.Before(t.notAfter) {
-		return refuse(SignerExpired, "the trusted signer %q counted until %s only", t.name, t.notAfter.UTC().Format(time.RFC3339))
+func (s *signer) outOfScope(stack string, now time.Time) *Refusal {
+	if !s.notAfter.IsZero() && !now.Before(s.notAfter) {
+		return refuse(SignerExpired, "the trusted signer %q counted until %s only", s.name, s.notAfter.UTC().Format(time.RFC3339))
 	}
-	if len(t.stacks) == 0 {
+	if len(s.stacks) == 0 {
 		return nil
 	}
-	for _, pattern := range t.stacks {
+	for _, pattern := range s.stacks {
 		if ok, err := path.Match(pattern, stack); err == nil && ok {
 			return nil
 		}
 	}
-	return refuse(SignerNotForStack, "the trusted signer %q is not good for the Stack %q", t.name, stack)
+	return refuse(SignerNotForStack, "the trusted signer %q is not good for the Stack %q", s.name, stack)
 }
