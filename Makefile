@@ -145,6 +145,20 @@ test-envtest: ## Run the tests against a real API server
 	export KUBEBUILDER_ASSETS; \
 	$(with_race) $(GO_TEST) $(RACE_FLAG) -timeout 15m ./tests/envtest/... $(SUMMARY)
 
+# What was tried and what the answer was goes into a file, which is shown in the end.
+.PHONY: attacks
+attacks: ## Try to get around the approvals, and show who tried what and what the answer was
+	@KUBEBUILDER_ASSETS=$$(hack/cache/path.sh kubernetes); \
+	PLANGATE_ATTACKS=$$(mktemp); trap 'rm -f "$$PLANGATE_ATTACKS"' EXIT; \
+	export KUBEBUILDER_ASSETS PLANGATE_ATTACKS; \
+	status=0; \
+	go test -json -count=1 -timeout 15m -run '$(or $(strip $(RUN)),Attack|Impersonation)' ./tests/envtest/... $(SUMMARY) || status=$$?; \
+	printf '\n%-34.34s  %-56.56s  %-26.26s  %s\n' WHO WHAT ANSWER WORDS; \
+	while IFS=$$'\t' read -r who what answer words; do \
+	  printf '%-34.34s  %-56.56s  %-26.26s  %.120s\n' "$$who" "$$what" "$$answer" "$$words"; \
+	done < "$$PLANGATE_ATTACKS"; \
+	exit $$status
+
 .PHONY: test-e2e
 test-e2e: ## Run the demo and the tests on the real cluster (starts it; `make cluster-down` ends it)
 	@if [ ! -d tests/e2e ]; then echo 'there are no end-to-end tests (tests/e2e)'; exit 0; fi; \

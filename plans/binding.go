@@ -17,6 +17,7 @@ type Facts struct {
 	Commit        string
 	Tree          string
 	StateDigest   string
+	DriftDigest   string
 	PulumiVersion string
 	Plugins       []v1alpha1.Plugin
 }
@@ -32,6 +33,9 @@ type BindingInput struct {
 	WorkspaceImage string
 	// Refresh is the flag of preview and apply.
 	Refresh bool
+	// Targets and TargetDependents are flags of preview and apply, too.
+	Targets          []string
+	TargetDependents bool
 	// Facts are what the preview found in the pod.
 	Facts Facts
 }
@@ -42,8 +46,12 @@ var (
 	entryPattern  = regexp.MustCompile(`\A[0-9a-f]{16}\z`)
 )
 
-// MaxPlugins is the most plugins that a Binding may name.
-const MaxPlugins = 100
+const (
+	// MaxPlugins is the most plugins that a Binding may name, MaxTargets the most targets.
+	MaxPlugins = 100
+	MaxTargets = 50
+	maxTarget  = 512
+)
 
 // NewBinding returns everything, beside the plan file, that an approval is tied to. It fails when a fact is missing or is
 // not what it should be: an approval must not be tied to nothing.
@@ -55,11 +63,15 @@ func NewBinding(in BindingInput) (v1alpha1.Binding, error) {
 		Tree:           in.Facts.Tree,
 		ConfigDigest:   in.ConfigDigest,
 		StateDigest:    in.Facts.StateDigest,
+		DriftDigest:    in.Facts.DriftDigest,
 		Refresh:        in.Refresh,
+		Targets:        in.Targets,
 		ConfigEntries:  in.ConfigEntries,
 		PulumiVersion:  in.Facts.PulumiVersion,
 		Plugins:        in.Facts.Plugins,
 		WorkspaceImage: in.WorkspaceImage,
+
+		TargetDependents: in.TargetDependents,
 	}
 	return b, checkBinding(b)
 }
@@ -77,6 +89,7 @@ func checkBinding(b v1alpha1.Binding) error {
 	require("tree", b.Tree, objectPattern.MatchString(b.Tree))
 	require("configDigest", b.ConfigDigest, digestPattern.MatchString(b.ConfigDigest))
 	require("stateDigest", b.StateDigest, digestPattern.MatchString(b.StateDigest))
+	require("driftDigest", b.DriftDigest, b.DriftDigest == "" || digestPattern.MatchString(b.DriftDigest))
 	require("pulumiVersion", b.PulumiVersion, b.PulumiVersion != "" && len(b.PulumiVersion) <= 64)
 	require("workspaceImage", b.WorkspaceImage, b.WorkspaceImage != "" && len(b.WorkspaceImage) <= 1024 && utf8.ValidString(b.WorkspaceImage))
 	return errors.Join(append(errs, checkLists(b))...)
@@ -92,6 +105,14 @@ func checkLists(b v1alpha1.Binding) error {
 		if p.Name == "" || !utf8.ValidString(p.Name+p.Version) || p.Digest != "" && !digestPattern.MatchString(p.Digest) {
 			return fmt.Errorf("binding: plugins: malformed: %q", PluginText(p))
 		}
+	}
+	for _, t := range b.Targets {
+		if t == "" || len(t) > maxTarget || !utf8.ValidString(t) {
+			return fmt.Errorf("binding: targets: malformed: %q", t)
+		}
+	}
+	if len(b.Targets) > MaxTargets {
+		return fmt.Errorf("binding: %d targets are too many", len(b.Targets))
 	}
 	if len(b.Plugins) > MaxPlugins || len(b.ConfigEntries) > MaxConfigEntries {
 		return fmt.Errorf("binding: %d plugins and %d entries of the configuration are too many", len(b.Plugins), len(b.ConfigEntries))

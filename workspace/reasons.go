@@ -31,6 +31,8 @@ const (
 	ReasonApprovalInvalid = "ApprovalInvalid"
 	// ReasonExpectationsNotMet: goes with Stale.
 	ReasonExpectationsNotMet = "ExpectationsNotMet"
+	// ReasonTimedOut: it ran longer than it may, and was stopped.
+	ReasonTimedOut = "TimedOut"
 	// ReasonCancelled: it was asked to stop.
 	ReasonCancelled = "Cancelled"
 	// ReasonAgentDied: goes with Interrupted.

@@ -56,6 +56,8 @@ func opaque(value reflect.Value, moment time.Time, number string) bool {
 	switch pointer := value.Addr().Interface().(type) {
 	case *metav1.Time:
 		*pointer = metav1.NewTime(moment)
+	case *metav1.MicroTime:
+		*pointer = metav1.NewMicroTime(moment)
 	case *metav1.Duration:
 		pointer.Duration = time.Duration(moment.Unix())
 	case *resource.Quantity:

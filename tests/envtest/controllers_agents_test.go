@@ -59,6 +59,10 @@ type fakeAgents struct {
 	// preview and apply say what an operation comes to.
 	preview func(op workspace.Operation) *workspace.Result
 	apply   func(op workspace.Operation) *workspace.Result
+	// trees are the trees of commits; that of another is tree for the first commit, and its own id for all that come after. lookErr is the error of every look.
+	trees   map[string]string
+	lookErr error
+	looks   []workspace.Look
 	// hold keeps operations running until it is false.
 	hold bool
 	// unreachable is the error of every call. Nil: none.
@@ -190,7 +194,7 @@ func (a *fakeAgents) Result(_ context.Context, t operations.Target, id string) (
 // finish lets a running operation end.
 func (a *fakeAgents) finish(pod *fakePod, id string) *workspace.Result {
 	op := pod.ops[id]
-	facts := &workspace.Facts{Commit: op.Source.Commit, Tree: tree, StateDigest: a.state, PulumiVersion: pulumiVersion}
+	facts := &workspace.Facts{Commit: op.Source.Commit, Tree: a.treeOf(op.Source.Commit), StateDigest: a.state, PulumiVersion: pulumiVersion}
 	facts.Plugins = []workspace.Plugin{{Name: "files", Version: "0.1.0", Digest: builder.Digest("files")}}
 	var result *workspace.Result
 	switch {
@@ -212,6 +216,34 @@ func (a *fakeAgents) finish(pod *fakePod, id string) *workspace.Result {
 	}
 	pod.results[id], pod.current = result, ""
 	return result
+}
+
+// treeOf is the tree of a commit.
+func (a *fakeAgents) treeOf(commit string) string {
+	if t, ok := a.trees[commit]; ok {
+		return t
+	}
+	if commit != builder.Commit {
+		return commit
+	}
+	return tree
+}
+
+func (a *fakeAgents) Look(_ context.Context, t operations.Target, look *workspace.Look) (*workspace.Sight, error) {
+	var sight workspace.Sight
+	err := a.around(t, "Look", func() error {
+		a.looks = append(a.looks, *look)
+		if look.Type == workspace.LookState {
+			sight.StateDigest = a.state
+			if look.Operation.Expect.StateDigest != a.state {
+				sight.Detail = "changed urn:pulumi:dev::web::files:index:File::a"
+			}
+			return a.lookErr
+		}
+		sight.Tree = a.treeOf(look.Operation.Source.Commit)
+		return a.lookErr
+	})
+	return &sight, err
 }
 
 func (a *fakeAgents) Cancel(_ context.Context, t operations.Target, id string) error {

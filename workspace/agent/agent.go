@@ -61,7 +61,7 @@ type Config struct {
 const (
 	// keptOperations is how many ended operations the journal keeps.
 	keptOperations = 20
-	keptStates     = 20
+	keptStates     = 40 // of states and of drift
 )
 
 // Server is the agent.
@@ -76,6 +76,7 @@ type Server struct {
 	checkouts *checkout.Checkouts
 	configs   *stackconfig.Renderer
 	plugins   pulumi.Plugins
+	looks     looks
 	host      string
 	started   time.Time
 	// lock is held as long as the process lives.

@@ -95,6 +95,9 @@ func (x *execution) isStated(stated plans.Statement) error {
 		{"binding.stateDigest", bound.StateDigest, is.Expect.StateDigest},
 		{"binding.pulumiVersion", bound.PulumiVersion, is.Expect.PulumiVersion},
 		{"binding.plugins", fmt.Sprint(plugins), fmt.Sprint(append([]workspace.Plugin{}, is.Expect.Plugins...))},
+		{"binding.driftDigest", bound.DriftDigest, is.Expect.DriftDigest},
+		{"binding.targets", fmt.Sprint(append([]string{}, bound.Targets...)), fmt.Sprint(append([]string{}, is.Options.Targets...))},
+		{"binding.targetDependents", fmt.Sprint(bound.TargetDependents), fmt.Sprint(is.Options.TargetDependents)},
 		{"binding.refresh", fmt.Sprint(bound.Refresh), fmt.Sprint(is.Options.Refresh)},
 	} {
 		if f.want != f.is {

@@ -21,6 +21,7 @@ import (
 	"github.com/go-logr/logr"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
 
 	"github.com/plangate/plangate/workspace"
 	"github.com/plangate/plangate/workspace/agent"
@@ -158,7 +159,7 @@ func (r *rig) serve() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	g := grpc.NewServer(grpc.Creds(credentials.NewTLS(config)))
+	g := grpc.NewServer(grpc.Creds(credentials.NewTLS(config)), grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second}))
 	agentpb.RegisterAgentServer(g, server)
 	go func() { _ = g.Serve(l) }()
 	r.server, r.address = server, l.Addr().String()
@@ -259,7 +260,7 @@ func (r *rig) operation(kind workspace.OperationType, commit string) *workspace.
 // run starts an operation, watches it to its end and returns its result.
 func (r *rig) run(op *workspace.Operation) *workspace.Result {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	if err := r.client.Start(ctx, op); err != nil {
 		r.t.Fatal(err)

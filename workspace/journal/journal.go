@@ -67,6 +67,7 @@ const (
 	resultFile = "result.json"
 	planFile   = "plan.json"
 	eventsFile = "events.ndjson"
+	secondFile = "second.json"
 	pidFile    = "pid"
 )
 
@@ -96,7 +97,9 @@ func Open(dir string, limit int, now time.Time) (*Journal, []error, error) {
 		}
 		j.records[record.ID] = record
 		if record.Result == nil {
-			if err := j.end(record, interrupted(record, now)); err != nil {
+			result := interrupted(record, now)
+			j.addTrail(record.ID, result)
+			if err := j.end(record, result); err != nil {
 				return nil, problems, err
 			}
 		}
@@ -195,11 +198,15 @@ func (j *Journal) end(record *Record, result *workspace.Result) error {
 	if err := writeFile(dir, eventsFile, clean.Events, durable(record.Type)); err != nil {
 		return err
 	}
+	if err := writeFile(dir, secondFile, clean.SecondPlan, durable(record.Type)); err != nil {
+		return err
+	}
 	if err := writeJSON(dir, resultFile, &clean, durable(record.Type)); err != nil {
 		return err
 	}
-	clean.Plan, clean.Events = nil, nil
+	clean.Plan, clean.Events, clean.SecondPlan = nil, nil, nil
 	record.Result = &clean
+	_ = os.Remove(filepath.Join(dir, trailFile)) // eventsFile has it all
 	return nil
 }
 
@@ -225,7 +232,10 @@ func (j *Journal) Get(id string) (*Record, error) {
 	if result.Plan, err = readIfThere(filepath.Join(dir, planFile)); err != nil {
 		return nil, err
 	}
-	result.Events, err = readIfThere(filepath.Join(dir, eventsFile))
+	if result.Events, err = readIfThere(filepath.Join(dir, eventsFile)); err != nil {
+		return nil, err
+	}
+	result.SecondPlan, err = readIfThere(filepath.Join(dir, secondFile))
 	return &record, err
 }
 

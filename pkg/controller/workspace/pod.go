@@ -5,12 +5,14 @@ package workspace
 
 import (
 	"bytes"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,6 +34,8 @@ const (
 	userID = 1000
 	// gracePeriod lets a running update reach the end of its step and release its lock.
 	gracePeriod = 300
+	// maxHostName is the longest that a host name may be.
+	maxHostName = 63
 	// stopMargin is what of it is left for the agent itself.
 	stopMargin = 20
 
@@ -95,7 +99,16 @@ func renderPod(ws *v1alpha1.Workspace, settings Settings) (*corev1.Pod, string, 
 	sum := sha256.Sum256(text)
 	digest := "sha256:" + hex.EncodeToString(sum[:])
 	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, annotationTemplate, digest)
+	// No two pods have one host name, ever: by it a lock that Pulumi left in a pod that is gone is known to be ours.
+	pod.Spec.Hostname = hostName(pod.Name)
 	return pod, digest, nil
+}
+
+// hostName is a new host name for a pod: its name, cut to what a host name may be, and 40 random bits.
+func hostName(pod string) string {
+	id := strings.ToLower(rand.Text()[:8])
+	base := strings.Trim(strings.ReplaceAll(pod, ".", "-"), "-")
+	return strings.Trim(base[:min(len(base), maxHostName-len(id)-1)], "-") + "-" + id
 }
 
 func overlay(pod *corev1.Pod, patch []byte) (*corev1.Pod, error) {
