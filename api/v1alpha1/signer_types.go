@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AnnotationSignaturePrefix, with a slot behind it, is an annotation on an UpdatePlan that holds a signature over the exact
+// AnnotationSignaturePrefix is, with a slot behind it, the name of an annotation on an UpdatePlan that holds a signature over the exact
 // bytes of spec.statement: an SSH signature, a DSSE envelope or an OIDC ID token. The slot is a free name that tells several
 // signatures apart and means nothing.
 const AnnotationSignaturePrefix = "signature.plangate.dev/"
