@@ -159,6 +159,15 @@ attacks: ## Try to get around the approvals, and show who tried what and what th
 	done < "$$PLANGATE_ATTACKS"; \
 	exit $$status
 
+# Each runs the tests of one promise on all levels, and starts the cluster if there is none.
+.PHONY: holes
+holes: ## Try all that could pass a plan (docs/holes.md), and show case by case what happened
+	@hack/suites.sh holes
+
+.PHONY: leaks
+leaks: ## Look for secrets wherever one could get to, and show place by place what was found
+	@hack/suites.sh leaks
+
 .PHONY: test-e2e
 test-e2e: ## Run the demo and the tests on the real cluster (starts it; `make cluster-down` ends it)
 	@if [ ! -d tests/e2e ]; then echo 'there are no end-to-end tests (tests/e2e)'; exit 0; fi; \
