@@ -189,8 +189,9 @@ fuzz: ## Run each fuzz target for FUZZTIME
 .PHONY: bench
 bench: ## Run the benchmarks that match BENCH; sets up what they need
 	@PLANGATE_TEST_PATH=$$(hack/cache/path.sh kubernetes pulumi pulumi-language-yaml pulumi-kubernetes); \
+	KUBEBUILDER_ASSETS=$$(hack/cache/path.sh kubernetes); \
 	PLANGATE_BENCH_REPORT=$$(mktemp); trap 'rm -f "$$PLANGATE_BENCH_REPORT"' EXIT; \
-	export PLANGATE_TEST_PATH PLANGATE_BENCH_REPORT; \
+	export PLANGATE_TEST_PATH KUBEBUILDER_ASSETS PLANGATE_BENCH_REPORT; \
 	bench='$(strip $(BENCH))'; \
 	whole=$$(grep -hoE '^func Benchmark[A-Za-z0-9_]+' tests/e2e/*_test.go | sed 's/^func //' | grep -E -- "$${bench%%/*}" || true); \
 	if [ -n "$$whole" ]; then \
