@@ -189,6 +189,13 @@ func Summarize(changes []v1alpha1.ResourceChange, same int) v1alpha1.PlanSummary
 		if weight(c) > 0 {
 			continue
 		}
+		switch {
+		case c.Guard == v1alpha1.GuardProtected:
+			s.Protected++
+		case c.Guard == v1alpha1.GuardRetained:
+			s.Retained++
+			continue
+		}
 		switch c.Operation {
 		case v1alpha1.ChangeCreate:
 			s.Create++
@@ -220,6 +227,9 @@ func (t *tally) add(c v1alpha1.ResourceChange) {
 	if !passive(c.Operation) {
 		t.active++
 	}
+	if c.Guard == v1alpha1.GuardRetained {
+		return // told as such
+	}
 	switch c.Operation {
 	case v1alpha1.ChangeRefresh:
 		t.drifted++
@@ -246,7 +256,7 @@ func brief(s v1alpha1.PlanSummary, t tally) string {
 	for _, w := range []struct {
 		count int
 		word  string
-	}{{t.other, "other"}, {t.drifted, "drifted"}, {int(s.Unbound), "unbound"}} {
+	}{{t.other, "other"}, {t.drifted, "drifted"}, {int(s.Retained), "retained"}, {int(s.Protected), "protected"}, {int(s.Unbound), "unbound"}} {
 		if w.count > 0 && parts[0] != fmt.Sprintf("%d %s", w.count, w.word) {
 			parts = append(parts, fmt.Sprintf("%d %s", w.count, w.word))
 		}
@@ -261,6 +271,8 @@ func quiet(s v1alpha1.PlanSummary, t tally) string {
 		return "no changes"
 	case t.other > 0:
 		return fmt.Sprintf("%d other", t.other)
+	case s.Retained > 0:
+		return fmt.Sprintf("%d retained", s.Retained)
 	case s.Outputs > 0:
 		return "outputs only"
 	}

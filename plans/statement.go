@@ -22,7 +22,13 @@ import (
 const (
 	StatementType = "https://in-toto.io/Statement/v1"
 	PredicateType = "https://plangate.dev/UpdatePlan/v1alpha1"
-	SubjectName   = "pulumi-plan"
+	// SubjectName is the subject of an Update: Pulumi's plan file; DestroySubjectName is that of a Destroy: the list of all
+	// that goes.
+	SubjectName        = "pulumi-plan"
+	DestroySubjectName = "destroy-list"
+
+	// DestroyConstraint is what a Destroy is held to, in words, since Pulumi has no plan file for it.
+	DestroyConstraint = "only what the destroy-list names is deleted, and only while the state has binding.stateDigest; Pulumi has no plan file for a destroy"
 
 	// MaxStatement is the most bytes that a statement may have.
 	MaxStatement = 64 << 10
@@ -56,11 +62,13 @@ type Predicate struct {
 	Stack     v1alpha1.StackReference `json:"stack"`
 	Sequence  int64                   `json:"sequence"`
 	Operation v1alpha1.PlanOperation  `json:"operation"`
-	Trigger   v1alpha1.PlanTrigger    `json:"trigger"`
-	Binding   v1alpha1.Binding        `json:"binding"`
-	Artifact  StatedArtifact          `json:"artifact"`
-	Summary   v1alpha1.PlanSummary    `json:"summary"`
-	Changes   StatedChanges           `json:"changes"`
+	// Constraint is DestroyConstraint with a Destroy, and is omitted with an Update, which Pulumi's plan file constrains.
+	Constraint string               `json:"constraint,omitempty"`
+	Trigger    v1alpha1.PlanTrigger `json:"trigger"`
+	Binding    v1alpha1.Binding     `json:"binding"`
+	Artifact   StatedArtifact       `json:"artifact"`
+	Summary    v1alpha1.PlanSummary `json:"summary"`
+	Changes    StatedChanges        `json:"changes"`
 	// NotAfter is RFC 3339 in UTC, whole seconds.
 	NotAfter string `json:"notAfter"`
 	// Nonce is 128 bits in hex that an author cannot foresee.
@@ -128,23 +136,43 @@ func NewStatement(in StatementInput) (string, error) {
 func newStatement(in StatementInput) Statement {
 	return Statement{
 		Type:          StatementType,
-		Subject:       []Subject{{Name: SubjectName, Digest: SubjectDigest{SHA256: strings.TrimPrefix(in.Artifact.Digest, "sha256:")}}},
+		Subject:       []Subject{{Name: subjectOf(in.Operation), Digest: SubjectDigest{SHA256: strings.TrimPrefix(in.Artifact.Digest, "sha256:")}}},
 		PredicateType: PredicateType,
 		Predicate: Predicate{
-			Namespace: in.Namespace,
-			Cluster:   in.Cluster,
-			Stack:     in.Stack,
-			Sequence:  in.Sequence,
-			Operation: in.Operation,
-			Trigger:   in.Trigger,
-			Binding:   in.Binding,
-			Artifact:  StatedArtifact{Size: in.Artifact.Size, Chunks: in.Artifact.Chunks},
-			Summary:   in.Summary,
-			Changes:   in.Changes,
-			NotAfter:  in.NotAfter.UTC().Format(time.RFC3339),
-			Nonce:     in.Nonce,
+			Namespace:  in.Namespace,
+			Cluster:    in.Cluster,
+			Stack:      in.Stack,
+			Sequence:   in.Sequence,
+			Operation:  in.Operation,
+			Constraint: constraintOf(in.Operation),
+			Trigger:    in.Trigger,
+			Binding:    in.Binding,
+			Artifact:   StatedArtifact{Size: in.Artifact.Size, Chunks: in.Artifact.Chunks},
+			Summary:    in.Summary,
+			Changes:    in.Changes,
+			NotAfter:   in.NotAfter.UTC().Format(time.RFC3339),
+			Nonce:      in.Nonce,
 		},
 	}
+}
+
+// subjectOf is the name of what an operation's artifact is; "" for an operation that is not known.
+func subjectOf(operation v1alpha1.PlanOperation) string {
+	switch operation {
+	case v1alpha1.PlanOperationUpdate:
+		return SubjectName
+	case v1alpha1.PlanOperationDestroy:
+		return DestroySubjectName
+	default:
+		return ""
+	}
+}
+
+func constraintOf(operation v1alpha1.PlanOperation) string {
+	if operation == v1alpha1.PlanOperationDestroy {
+		return DestroyConstraint
+	}
+	return ""
 }
 
 // encode writes a statement in the one form that Parse takes.
@@ -198,8 +226,15 @@ func (s Statement) check() error {
 	if s.PredicateType != PredicateType {
 		return fmt.Errorf("statement: predicateType is %q, not %q", s.PredicateType, PredicateType)
 	}
-	if len(s.Subject) != 1 || s.Subject[0].Name != SubjectName || !hexPattern.MatchString(s.Subject[0].Digest.SHA256) {
-		return fmt.Errorf("statement: subject is not one %s with its sha256", SubjectName)
+	operation := s.Predicate.Operation
+	if subjectOf(operation) == "" {
+		return fmt.Errorf("statement: operation %q is not known", operation)
+	}
+	if s.Predicate.Constraint != constraintOf(operation) {
+		return fmt.Errorf("statement: constraint is %q, not %q", s.Predicate.Constraint, constraintOf(operation))
+	}
+	if len(s.Subject) != 1 || s.Subject[0].Name != subjectOf(operation) || !hexPattern.MatchString(s.Subject[0].Digest.SHA256) {
+		return fmt.Errorf("statement: subject is not one %s with its sha256", subjectOf(operation))
 	}
 	return s.Predicate.check()
 }
@@ -218,9 +253,6 @@ func (p Predicate) check() error {
 			return fmt.Errorf("statement: %s is empty", f.name)
 		}
 	}
-	if p.Operation != v1alpha1.PlanOperationUpdate {
-		return fmt.Errorf("statement: operation %q is not known", p.Operation)
-	}
 	if p.Sequence < 1 || p.Artifact.Size < 0 || len(p.Artifact.Chunks) == 0 {
 		return errors.New("statement: sequence, or the artifact's size or chunks, are missing")
 	}
@@ -233,7 +265,7 @@ func (p Predicate) check() error {
 	if t, err := time.Parse(time.RFC3339, p.NotAfter); err != nil || t.UTC().Format(time.RFC3339) != p.NotAfter {
 		return fmt.Errorf("statement: notAfter %q is not RFC 3339 in UTC", p.NotAfter)
 	}
-	return checkBinding(p.Binding)
+	return checkBinding(p.Operation, p.Binding)
 }
 
 // PlanName returns an UpdatePlan's name: "<stack>-<sequence>-<first 8 hex digits of the digest>".

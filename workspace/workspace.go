@@ -22,7 +22,17 @@ const (
 	Preview OperationType = "Preview"
 	// Apply runs `pulumi up --plan` with its constrained preview.
 	Apply OperationType = "Apply"
+	// PreviewDestroy lists what a destroy would take away, and changes nothing. Its Plan is the list.
+	PreviewDestroy OperationType = "PreviewDestroy"
+	// Destroy runs `pulumi destroy`, held to the list and to the state that it was made from.
+	Destroy OperationType = "Destroy"
 )
+
+// Mutates reports whether an operation of this type may change something real.
+func (t OperationType) Mutates() bool { return t == Apply || t == Destroy }
+
+// NeedsSource reports whether an operation of this type runs the program. A destroy needs the state alone.
+func (t OperationType) NeedsSource() bool { return t == Preview || t == Apply }
 
 // Operation is one run of Pulumi for one stack. Everything in it is used for that run alone.
 type Operation struct {
@@ -36,7 +46,9 @@ type Operation struct {
 	Stack string `json:"stack"`
 	// Backend is the backend's URL. Empty: whatever Env says, or Pulumi Cloud.
 	Backend string `json:"backend,omitempty"`
-	// Source is where the program comes from.
+	// Project is the name of the Pulumi project, for a destroy of a stack whose own name does not give it. Ignored otherwise.
+	Project string `json:"project,omitempty"`
+	// Source is where the program comes from. Ignored for a destroy.
 	Source Source `json:"source"`
 	// Config is laid over the committed configuration: key → any JSON value.
 	Config map[string]json.RawMessage `json:"config,omitempty"`
@@ -50,11 +62,11 @@ type Operation struct {
 	FallbackSalt string `json:"fallbackSalt,omitempty"`
 	// Options are the flags of preview and apply.
 	Options Options `json:"options"`
-	// Expect is what an Apply requires to be unchanged. Required for Apply, ignored for Preview.
+	// Expect is what an Apply or a Destroy requires to be unchanged. Required for these, ignored for previews.
 	Expect *Facts `json:"expect,omitempty"`
-	// PlanDigest is "sha256:…" of Plan. Required for Apply.
+	// PlanDigest is "sha256:…" of Plan. Required for Apply and Destroy.
 	PlanDigest string `json:"planDigest,omitempty"`
-	// Plan is the plan file that an Apply is constrained to. Streamed, never part of the JSON form.
+	// Plan is the plan file that an Apply is constrained to, or the list that a Destroy is. Streamed, never part of the JSON form.
 	Plan []byte `json:"-"`
 }
 
@@ -151,6 +163,8 @@ type Result struct {
 	Reason string `json:"reason,omitempty"`
 	// Message says it for people, secrets masked, at most 4096 bytes; empty after success.
 	Message string `json:"message,omitempty"`
+	// Project is the name of the Pulumi project. Empty: it did not come so far.
+	Project string `json:"project,omitempty"`
 	// Facts are what was found at the start. Nil when it did not come so far.
 	Facts *Facts `json:"facts,omitempty"`
 	// Mismatches tell what had moved; only with Stale.
@@ -175,7 +189,7 @@ type Result struct {
 	// StartedAt and EndedAt are in the pod's clock, UTC. EndedAt is zero while it runs, and when that is not known.
 	StartedAt time.Time `json:"startedAt"`
 	EndedAt   time.Time `json:"endedAt,omitzero"`
-	// Plan is the saved plan file of a Preview. Streamed, never part of the JSON form.
+	// Plan is the saved plan file of a Preview, or the list of a PreviewDestroy. Streamed, never part of the JSON form.
 	Plan []byte `json:"-"`
 	// Events are Pulumi's engine events, one JSON object a line (apitype.EngineEvent). Streamed, never part of the JSON form.
 	Events []byte `json:"-"`

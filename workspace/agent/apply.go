@@ -118,7 +118,7 @@ func (x *execution) ownDeadLock(run *pulumi.Run) bool {
 
 func (x *execution) isOwnDead(lock pulumi.Lock) bool {
 	return slices.ContainsFunc(x.journal.All(), func(r journal.Record) bool {
-		sameStack := r.Type == workspace.Apply && r.Stack == x.op.Stack && r.Backend == withoutUser(x.op.Backend)
+		sameStack := r.Type.Mutates() && r.Stack == x.op.Stack && r.Backend == withoutUser(x.op.Backend)
 		sameProcess := r.PID != 0 && r.PID == lock.PID && r.Host == lock.Host
 		return sameStack && sameProcess && r.Result != nil && mayLeaveLock[r.Result.Outcome] && x.heldDuring(lock, &r)
 	})

@@ -43,8 +43,10 @@ type execution struct {
 	deployment json.RawMessage
 	state      pulumi.State
 	run        *pulumi.Run
-	// planned counts the steps of an Apply's plan.
+	// planned counts the steps of an Apply's plan, or of a Destroy's list.
 	planned int
+	// list is what a destroy takes away.
+	list pulumi.DestroyList
 }
 
 // stop is an operation that ends early.
@@ -76,8 +78,16 @@ func (x *execution) steps(ctx context.Context) (err error) {
 			err = fail(workspace.ReasonInternal, errors.New("the agent panicked: this is a bug; see its log"))
 		}
 	}()
-	steps := []func(context.Context) error{x.prepare, x.checkOut, x.readState, x.renderConfig, x.gatherFacts}
+	source := x.checkOut
+	if !x.op.Type.NeedsSource() {
+		source = x.standIn
+	}
+	steps := []func(context.Context) error{x.prepare, source, x.readState, x.renderConfig, x.gatherFacts}
 	switch x.op.Type {
+	case workspace.PreviewDestroy:
+		steps = append(steps, x.listDestroy, x.previewDestroy)
+	case workspace.Destroy:
+		steps = append(steps, x.listDestroy, x.compare, x.compareList, x.destroy)
 	case workspace.Preview:
 		steps = append(steps, x.initStack, x.preview)
 	case workspace.Apply:
@@ -129,7 +139,7 @@ func (x *execution) cleanUp() {
 }
 
 func (x *execution) prepare(ctx context.Context) error {
-	if x.op.Type == workspace.Apply && digestOf(x.op.Plan) != x.op.PlanDigest {
+	if x.op.Type.Mutates() && digestOf(x.op.Plan) != x.op.PlanDigest {
 		return fail(workspace.ReasonPlanInvalid, fmt.Errorf("checking plan: its digest is %q and not %q", digestOf(x.op.Plan), x.op.PlanDigest))
 	}
 	x.planned = pulumi.PlannedSteps(x.op.Plan)
@@ -167,7 +177,7 @@ func (x *execution) checkOut(ctx context.Context) error {
 	if x.project, err = stackconfig.LoadProject(x.root, got.Dir); err != nil {
 		return x.partly(fail(workspace.ReasonProgramInvalid, err))
 	}
-	x.target.Project = x.project.Name
+	x.target.Project, x.out.Project = x.project.Name, x.project.Name
 	return nil
 }
 
@@ -195,8 +205,12 @@ func (x *execution) renderConfig(ctx context.Context) error {
 		backend = x.op.Env["PULUMI_BACKEND_URL"]
 	}
 	managed := backend == "" || strings.HasPrefix(backend, "https://") || strings.HasPrefix(backend, "http://")
+	plain, secret := x.op.Config, x.op.SecretConfig
+	if !x.op.Type.NeedsSource() {
+		plain, secret = nil, nil // providers are configured from the state
+	}
 	rendered, err := x.configs.Render(ctx, stackconfig.Input{
-		Project: x.project, Stack: pulumi.ShortName(x.op.Stack), Config: x.op.Config, SecretConfig: x.op.SecretConfig,
+		Project: x.project, Stack: pulumi.ShortName(x.op.Stack), Config: plain, SecretConfig: secret,
 		StateProvider: stackconfig.ProviderOf(x.deployment), FallbackSalt: x.op.FallbackSalt, Env: x.op.Env,
 		File: x.target.ConfigFile, ManagedBackend: managed,
 		Encrypt: func(ctx context.Context, key, value string) error { return x.driver.Encrypt(ctx, x.target, key, value) },
@@ -219,7 +233,12 @@ func (x *execution) gatherFacts(context.Context) error {
 		return x.partly(fail(workspace.ReasonBackendUnavailable, err))
 	}
 	x.state = state
-	x.out.Facts.Commit, x.out.Facts.Tree, x.out.Facts.StateDigest = x.checkout.Commit, x.checkout.Tree, state.Digest
+	x.out.Facts.StateDigest = state.Digest
+	if !x.op.Type.NeedsSource() {
+		x.findPlugins(nil) // the state names all of them
+		return nil
+	}
+	x.out.Facts.Commit, x.out.Facts.Tree = x.checkout.Commit, x.checkout.Tree
 	if x.op.Type == workspace.Apply {
 		x.findPlugins(x.op.Plan)
 	}
@@ -262,6 +281,11 @@ func (x *execution) preview(ctx context.Context) error {
 	}
 	x.out.Plan = saved
 	x.findPlugins(saved)
+	return x.keepState()
+}
+
+// keepState keeps the digests of the state, so that an apply can name the resources that have moved.
+func (x *execution) keepState() error {
 	raw, err := json.Marshal(x.state)
 	if err != nil {
 		return fmt.Errorf("encoding state digests: %w", err)

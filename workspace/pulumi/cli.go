@@ -182,6 +182,9 @@ func (c *CLI) engine(ctx context.Context, r Request, args []string) (*Run, error
 	if err != nil {
 		return nil, err
 	}
+	if r.real {
+		events.tally.Phases = 1 // the one that is left out
+	}
 	args = append(args, "-s", r.Stack, "--config-file", r.ConfigFile, "--event-log", events.flag(),
 		"--non-interactive", "--color", "never")
 	if r.Refresh {

@@ -38,10 +38,12 @@ type Target struct {
 // Request is one preview or update.
 type Request struct {
 	Target
-	// PlanFile is where a preview saves its plan, and where an update reads it. Required.
+	// PlanFile is where a preview saves its plan, and where an update reads it. Required, but for a destroy.
 	PlanFile string
 	// Refresh reads the real resources first.
 	Refresh bool
+	// real says that there is no preview before the update.
+	real bool
 	// OnStart is called with the process of the CLI.
 	OnStart func(pid int)
 	// OnEvent is called for each engine event as it comes, with its JSON. Phases start at 1.
@@ -79,6 +81,10 @@ type Driver interface {
 	Preview(ctx context.Context, r Request) (*Run, error)
 	// Up runs an update that is constrained to a plan. It never runs one without.
 	Up(ctx context.Context, r Request) (*Run, error)
+	// PreviewDestroy shows what a destroy of the stack would do, and changes nothing.
+	PreviewDestroy(ctx context.Context, r Request) (*Run, error)
+	// Destroy deletes all that the state holds. The program is not run.
+	Destroy(ctx context.Context, r Request) (*Run, error)
 	// Unlock removes the stack's lock. Only for locks that are known to be dead.
 	Unlock(ctx context.Context, t Target) error
 	// Outputs reads the stack's outputs, secrets in clear, and the names of the secret ones.
