@@ -28,7 +28,7 @@ const (
 	maxLines = 300
 	maxLine  = 512
 	// maxClosing is how many lines there can be after the changes.
-	maxClosing = 3
+	maxClosing = 4
 	maxColumn  = 40
 	indent     = "      "
 )
@@ -121,6 +121,12 @@ func shownName(c v1alpha1.ResourceChange) string { return shortenMiddle(c.Name, 
 
 // remark says in the head of a change what is to be known of it.
 func remark(c v1alpha1.ResourceChange) string {
+	switch c.Guard {
+	case v1alpha1.GuardProtected:
+		return " (protected: Pulumi refuses to delete it)"
+	case v1alpha1.GuardRetained:
+		return " (it stays in the real world, and Pulumi forgets it)"
+	}
 	switch c.Operation {
 	case v1alpha1.ChangeReplace:
 		return " (" + cause(c) + ")"
@@ -304,6 +310,9 @@ func (e *entry) lines() []string {
 // closing says what the spec does not list, and where it is.
 func closing(spec *v1alpha1.UpdatePlanSpec) []string {
 	var lines []string
+	if why := Impossible(spec); why != "" {
+		lines = append(lines, "nothing of this can be done: "+why)
+	}
 	listed := 0
 	for _, c := range spec.Changes {
 		listed += len(c.Unbound)

@@ -186,13 +186,13 @@ func Summarize(changes []v1alpha1.ResourceChange, same int) v1alpha1.PlanSummary
 	for _, c := range changes {
 		t.add(c)
 		s.Unbound += int32(len(c.Unbound)) //nolint:gosec // bounded by the plan file's size
+		if c.Guard == v1alpha1.GuardProtected {
+			s.Protected++
+		}
 		if weight(c) > 0 {
 			continue
 		}
-		switch {
-		case c.Guard == v1alpha1.GuardProtected:
-			s.Protected++
-		case c.Guard == v1alpha1.GuardRetained:
+		if c.Guard == v1alpha1.GuardRetained {
 			s.Retained++
 			continue
 		}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plangate/plangate/api/v1alpha1"
+	"github.com/plangate/plangate/pkg/ownership"
 )
 
 // keyName is the name of the Secret that holds the Stack's own key and its encryption salt.
@@ -30,7 +31,7 @@ func (g *Gatherer) readKey(ctx context.Context, stack *v1alpha1.Stack, in *Input
 	if err != nil {
 		return fmt.Errorf("reading Secret %q with the key of the Stack: %w", name, err)
 	}
-	if !metav1.IsControlledBy(secret, stack) {
+	if !ownership.Of(secret, stack) {
 		return &InvalidError{Field: "metadata.name", Why: fmt.Sprintf("collides: Secret %q exists and is not of this Stack; delete that Secret or rename the Stack", name)}
 	}
 	if len(secret.Data[keyHMAC]) < 32 {
@@ -48,11 +49,11 @@ func (g *Gatherer) makeKey(ctx context.Context, stack *v1alpha1.Stack) (*corev1.
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: keyName(stack), Namespace: stack.Namespace,
-			Labels:          map[string]string{v1alpha1.LabelStack: stack.Name, v1alpha1.LabelComponent: v1alpha1.ComponentStackKey},
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(stack, v1alpha1.GroupVersion.WithKind("Stack"))},
+			Labels: map[string]string{v1alpha1.LabelComponent: v1alpha1.ComponentStackKey},
 		},
 		Data: map[string][]byte{keyHMAC: key},
 	}
+	ownership.Mark(secret, stack)
 	if err := g.writer.Create(ctx, secret); err != nil {
 		return nil, err
 	}

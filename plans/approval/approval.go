@@ -86,7 +86,7 @@ func Verify(in Input) Verdict {
 		}
 	}
 	found := annotationDecisions(in)
-	v := weigh(in, append(slices.Clone(in.Plan.Status.Decisions), found...))
+	v := possible(in, weigh(in, append(slices.Clone(in.Plan.Status.Decisions), found...)))
 	v.Decisions = unrecorded(in.Plan.Status.Decisions, found)
 	return v
 }
@@ -133,6 +133,15 @@ func inTime(in Input) *Verdict {
 
 func ended(reason, message string) *Verdict {
 	return &Verdict{State: Ended, Reason: reason, Message: message, Requirements: "None: the plan has ended."}
+}
+
+// possible holds back a plan that no approval can start, and says what to do. It can still be rejected.
+func possible(in Input, v Verdict) Verdict {
+	why := plans.Impossible(&in.Plan.Spec)
+	if why == "" || v.State == Rejected || v.State == Ended {
+		return v
+	}
+	return Verdict{State: Waiting, Reason: v1alpha1.ReasonProtected, Message: redact.Shorten(why, maxWords), Requirements: redact.Shorten("No approval is enough: "+why, maxWords)}
 }
 
 // weigh counts decisions that are about this very digest. A rejection wins over any number of approvals.

@@ -16,8 +16,10 @@ import (
 
 	"github.com/plangate/plangate/api/v1alpha1"
 	"github.com/plangate/plangate/pkg/conditions"
+	"github.com/plangate/plangate/pkg/demand"
 	"github.com/plangate/plangate/pkg/operations"
 	"github.com/plangate/plangate/pkg/outcome"
+	"github.com/plangate/plangate/pkg/ownership"
 	"github.com/plangate/plangate/pkg/workspaces"
 	"github.com/plangate/plangate/workspace"
 )
@@ -71,7 +73,15 @@ func (r *Reconciler) follow(ctx context.Context, s *scope, target operations.Tar
 		}
 	}
 	r.agents.Watch(target, op.ID, r.wake(s.key()))
-	return outcome.Wait(v1alpha1.ReasonPreviewing, fmt.Sprintf("previewing commit %.12s in pod %q", op.Revision, op.Pod.Name), watchTimer)
+	return outcome.Wait(v1alpha1.ReasonPreviewing, previewing(op), watchTimer)
+}
+
+// previewing says what runs.
+func previewing(op *v1alpha1.PreviewOperation) string {
+	if op.Operation == v1alpha1.PlanOperationDestroy {
+		return fmt.Sprintf("listing what a destroy takes away in pod %q", op.Pod.Name)
+	}
+	return fmt.Sprintf("previewing commit %.12s in pod %q", op.Revision, op.Pod.Name)
 }
 
 // intend writes down that a preview is to be run, before anything is started.
@@ -93,7 +103,7 @@ func (r *Reconciler) intend(ctx context.Context, s *scope) outcome.Outcome {
 	}
 	s.stack.Status.Operation = &v1alpha1.PreviewOperation{
 		ID: string(uuid.NewUUID()), InputsDigest: s.inputsDigest, ConfigDigest: s.configDigest, Generation: s.stack.Generation,
-		ResourceVersion: s.before.ResourceVersion, Revision: s.revision.Commit, Trigger: *s.trigger, WorkspaceImage: image, Pod: *ws.Status.Pod, StartedAt: metav1.NewTime(s.now),
+		Operation: demand.Operation(s.stack), ResourceVersion: s.before.ResourceVersion, Revision: s.revision.Commit, Trigger: *s.trigger, WorkspaceImage: image, Pod: *ws.Status.Pod, StartedAt: metav1.NewTime(s.now),
 	}
 	waiting := outcome.Wait(v1alpha1.ReasonPreviewing, s.trigger.Message, 0)
 	if err := r.writeStatus(ctx, s, outcome.Stopped{Step: stepPreview, Outcome: waiting}); err != nil {
@@ -120,6 +130,9 @@ func (r *Reconciler) start(ctx context.Context, s *scope, target operations.Targ
 		ID: op.ID, Type: workspace.Preview, PodUID: op.Pod.UID,
 		Source: workspace.Source{URL: s.stack.Spec.ProjectRepo, Commit: op.Revision, Ref: s.revision.Ref, Dir: s.stack.Spec.RepoDir},
 	}
+	if op.Operation == v1alpha1.PlanOperationDestroy {
+		order.Type, order.Project, order.Source = workspace.PreviewDestroy, s.stack.Status.Project, workspace.Source{}
+	}
 	in.Operation(s.stack, order)
 	err = r.agents.Start(ctx, target, order)
 	switch {
@@ -133,7 +146,7 @@ func (r *Reconciler) start(ctx context.Context, s *scope, target operations.Targ
 		return outcome.RetryAfter(v1alpha1.ReasonPreviewing, err, agentPause)
 	}
 	r.agents.Watch(target, op.ID, r.wake(s.key()))
-	return outcome.Wait(v1alpha1.ReasonPreviewing, fmt.Sprintf("previewing commit %.12s in pod %q", op.Revision, op.Pod.Name), watchTimer)
+	return outcome.Wait(v1alpha1.ReasonPreviewing, previewing(op), watchTimer)
 }
 
 // lookForPod decides what becomes of a preview whose pod the Workspace does not name.
@@ -174,7 +187,7 @@ func (r *Reconciler) record(s *scope, result v1alpha1.PreviewResult, plan, messa
 		}
 	}
 	s.stack.Status.LastPreview = &v1alpha1.PreviewStatus{
-		Result: result, InputsDigest: op.InputsDigest, ConfigDigest: op.ConfigDigest, Generation: op.Generation, Revision: op.Revision,
+		Result: result, Operation: op.Operation, InputsDigest: op.InputsDigest, ConfigDigest: op.ConfigDigest, Generation: op.Generation, Revision: op.Revision,
 		Plan: plan, Trigger: op.Trigger.DeepCopy(), Message: conditions.Shorten(message, 4096), Failures: failures, EndedAt: metav1.NewTime(s.now),
 	}
 	s.stack.Status.ObservedRequest = conditions.Shorten(s.stack.Annotations[v1alpha1.AnnotationRequestPlan], 1024)
@@ -220,7 +233,8 @@ func (r *Reconciler) stopPreview(ctx context.Context, s *scope) outcome.Outcome 
 	return outcome.Wait(v1alpha1.ReasonPreviewing, "waiting for the running preview to stop", watchTimer)
 }
 
-// release lets a Stack go once no operation of it runs. What it made in the real world stays.
+// release lets a Stack go once no operation of it runs and every plan's end is recorded. What is left of it in the real world
+// stays; what it has in the cluster gets its owner, and goes with it.
 func (r *Reconciler) release(ctx context.Context, s *scope) outcome.Outcome {
 	if o := r.stopPreview(ctx, s); o.Kind != outcome.KindDone {
 		return o
@@ -235,6 +249,10 @@ func (r *Reconciler) release(ctx context.Context, s *scope) outcome.Outcome {
 	if plan := unrecorded(list.Items, s.stack.UID); plan != nil {
 		// Nobody but this Stack says whose record comes next.
 		return outcome.Wait(v1alpha1.ReasonDeleting, fmt.Sprintf("waiting for the end of UpdatePlan %q to be recorded", plan.Name), watchTimer)
+	}
+	r.tellLetGo(ctx, s)
+	if err := ownership.Release(ctx, r.client, r.uncached, s.stack.Namespace, s.stack.Name, ""); err != nil {
+		return outcome.Retry(v1alpha1.ReasonReconcileError, err)
 	}
 	if err := r.removeFinalizer(ctx, s); err != nil {
 		return outcome.Retry(v1alpha1.ReasonReconcileError, err)

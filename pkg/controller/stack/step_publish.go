@@ -37,6 +37,9 @@ func (r *Reconciler) publish(ctx context.Context, s *scope) outcome.Outcome {
 		return r.unusable(s, errors.New("the agent did not say what it found: this is a bug"))
 	}
 	s.stack.Status.PulumiVersion = conditions.Shorten(s.result.Facts.PulumiVersion, 64)
+	if name := s.result.Project; name != "" && len(name) <= 256 {
+		s.stack.Status.Project = name
+	}
 	in, err := r.inputs.Gather(ctx, s.stack)
 	if err != nil {
 		return outcome.RetryAfter(v1alpha1.ReasonSecretUnavailable, err, r.settings.RetryInterval)
@@ -54,7 +57,7 @@ func (r *Reconciler) publish(ctx context.Context, s *scope) outcome.Outcome {
 		return outcome.Retry(v1alpha1.ReasonPublishFailed, err)
 	}
 	s.inputs = in
-	plan, stored, err := decode(s.result)
+	plan, stored, err := decode(s.stack.Status.Operation.Operation, s.result)
 	if err != nil {
 		return r.unusable(s, err)
 	}
@@ -75,7 +78,11 @@ func (r *Reconciler) publish(ctx context.Context, s *scope) outcome.Outcome {
 }
 
 // decode reads what is shown from the very bytes that are kept and applied.
-func decode(result *workspace.Result) (plan plans.Plan, stored []byte, err error) {
+func decode(operation v1alpha1.PlanOperation, result *workspace.Result) (plan plans.Plan, stored []byte, err error) {
+	if operation == v1alpha1.PlanOperationDestroy {
+		plan, err = pulumiplan.DecodeDestroy(result.Plan, result.Events, result.Facts.StateDigest)
+		return plan, result.Plan, err
+	}
 	if stored, err = pulumiplan.Strip(result.Plan); err != nil {
 		return plan, nil, fmt.Errorf("preparing the plan that Pulumi saved: %w", err)
 	}
@@ -108,7 +115,11 @@ func (r *Reconciler) noChanges(ctx context.Context, s *scope) outcome.Outcome {
 	}
 	// Whatever was published before, also by a loop that died before it could say so, is older than this.
 	s.stack.Status.PlanSequence = next - 1
-	r.record(s, v1alpha1.PreviewNoChanges, "", fmt.Sprintf("nothing to change at commit %.12s", s.result.Facts.Commit))
+	words := fmt.Sprintf("nothing to change at commit %.12s", s.result.Facts.Commit)
+	if s.stack.Status.Operation.Operation == v1alpha1.PlanOperationDestroy {
+		words = "nothing is left to destroy"
+	}
+	r.record(s, v1alpha1.PreviewNoChanges, "", words)
 	return outcome.Done()
 }
 
@@ -185,7 +196,7 @@ func (r *Reconciler) own(ctx context.Context, up *v1alpha1.UpdatePlan) error {
 func (r *Reconciler) spec(s *scope, plan plans.Plan, artifact v1alpha1.Artifact, changesConfigMap string, sequence int64) (v1alpha1.UpdatePlanSpec, error) {
 	op := s.stack.Status.Operation
 	binding, err := plans.NewBinding(plans.BindingInput{
-		Repository: s.stack.Spec.ProjectRepo, Directory: s.stack.Spec.RepoDir, ConfigDigest: op.ConfigDigest, ConfigEntries: s.inputs.ConfigEntries,
+		Operation: op.Operation, Repository: s.stack.Spec.ProjectRepo, Directory: s.stack.Spec.RepoDir, ConfigDigest: op.ConfigDigest, ConfigEntries: s.inputs.ConfigEntries,
 		Refresh: s.stack.Spec.Refresh, WorkspaceImage: op.WorkspaceImage, Facts: coreFacts(s.result.Facts),
 	})
 	if err != nil {
@@ -194,7 +205,7 @@ func (r *Reconciler) spec(s *scope, plan plans.Plan, artifact v1alpha1.Artifact,
 	return plans.NewSpec(plans.SpecInput{
 		Namespace: s.stack.Namespace, Cluster: r.settings.Cluster, Nonce: plans.Nonce(s.inputs.Key, op.ID),
 		Stack:    v1alpha1.StackReference{Name: s.stack.Name, UID: string(s.stack.UID), Generation: op.Generation, ResourceVersion: op.ResourceVersion},
-		Sequence: sequence, Trigger: op.Trigger, Binding: binding, Artifact: artifact,
+		Sequence: sequence, Operation: op.Operation, Trigger: op.Trigger, Binding: binding, Artifact: artifact,
 		NotAfter: op.StartedAt.Add(r.timeToLive(s.stack)), Plan: plan, ChangesConfigMap: changesConfigMap,
 	})
 }
@@ -238,22 +249,13 @@ func (s *scope) updatePlan(spec v1alpha1.UpdatePlanSpec, operation string) *v1al
 		ObjectMeta: metav1.ObjectMeta{
 			Name: plans.PlanName(s.stack.Name, spec.Sequence, spec.Digest), Namespace: s.stack.Namespace,
 			Labels: map[string]string{
-				v1alpha1.LabelStack: planstore.LabelValue(s.stack.Name), v1alpha1.LabelOperation: operation,
+				v1alpha1.LabelStack: planstore.LabelValue(s.stack.Name), v1alpha1.LabelStackUID: string(s.stack.UID), v1alpha1.LabelOperation: operation,
 				v1alpha1.LabelStackResourceVersion: spec.StackRef.ResourceVersion,
 			},
 			// The plan must outlive a running operation, also when its Stack is deleted.
-			Finalizers:      []string{v1alpha1.Finalizer},
-			OwnerReferences: []metav1.OwnerReference{s.owner()},
+			Finalizers: []string{v1alpha1.Finalizer},
 		},
 		Spec: spec,
-	}
-}
-
-// owner refers to the Stack. It does not block: a foreground deletion must not take the plan from under an operation.
-func (s *scope) owner() metav1.OwnerReference {
-	yes, no := true, false
-	return metav1.OwnerReference{
-		APIVersion: v1alpha1.GroupVersion.String(), Kind: "Stack", Name: s.stack.Name, UID: s.stack.UID, Controller: &yes, BlockOwnerDeletion: &no,
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plangate/plangate/api/v1alpha1"
+	"github.com/plangate/plangate/pkg/demand"
 	"github.com/plangate/plangate/pkg/inputs"
 	"github.com/plangate/plangate/pkg/outcome"
 	"github.com/plangate/plangate/pkg/source"
@@ -28,6 +29,9 @@ func (r *Reconciler) look(ctx context.Context, s *scope) outcome.Outcome {
 		s.ws = ws
 	}
 	if err := r.lookAtPlans(ctx, s); err != nil {
+		return outcome.Retry(v1alpha1.ReasonReconcileError, err)
+	}
+	if err := r.releaseForeign(ctx, s); err != nil {
 		return outcome.Retry(v1alpha1.ReasonReconcileError, err)
 	}
 	last := s.stack.Status.LastPreview
@@ -81,6 +85,10 @@ func (r *Reconciler) resolveInputs(ctx context.Context, s *scope) outcome.Outcom
 	s.configDigest, s.configEntries = digest, entries
 	s.stack.Status.ConfigDigest = digest
 	request := s.stack.Annotations[v1alpha1.AnnotationRequestPlan]
+	if demand.Of(s.stack) == demand.Destroy {
+		s.inputsDigest = plans.DestroyInputsDigest(s.stack.Generation, digest, demand.Token(s.stack), demand.Deleting(s.stack), request)
+		return outcome.Done()
+	}
 	s.inputsDigest = plans.InputsDigest(s.stack.Generation, s.revision.Commit, digest, request)
 	return outcome.Done()
 }

@@ -73,7 +73,7 @@ func setApproved(set conditions.Setter, s *scope) {
 	case s.verdict.State == approval.Rejected:
 		set.False(v1alpha1.ConditionApproved, v1alpha1.ReasonRejected, s.verdict.Message)
 	case s.verdict.State == approval.Waiting:
-		set.Unknown(v1alpha1.ConditionApproved, v1alpha1.ReasonWaitingForApproval, s.verdict.Message)
+		set.Unknown(v1alpha1.ConditionApproved, s.verdict.Reason, s.verdict.Message)
 	case conditions.Reason(s.plan.Status.Conditions, v1alpha1.ConditionApproved) == "":
 		set.Unknown(v1alpha1.ConditionApproved, v1alpha1.ReasonWaitingForApproval, "nobody has decided on the plan")
 	}
@@ -154,6 +154,9 @@ func setReady(set conditions.Setter, s *scope, o outcome.Outcome) {
 func setHowTo(s *scope) {
 	if planstate.Of(s.plan) == planstate.Waiting {
 		s.plan.Status.HowToApprove, s.plan.Status.HowToReject = approval.ApproveCommand(s.plan), approval.RejectCommand(s.plan)
+		if plans.Impossible(&s.plan.Spec) != "" {
+			s.plan.Status.HowToApprove = ""
+		}
 		return
 	}
 	s.plan.Status.HowToApprove, s.plan.Status.HowToReject = "", ""
