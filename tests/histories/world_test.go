@@ -75,8 +75,10 @@ type world struct {
 	state, plugin int
 	image         int
 	secrets       int
-	commits       int
-	noRemote      bool
+	// protected says that what is there may not be deleted.
+	protected bool
+	commits   int
+	noRemote  bool
 
 	oracle
 	trace []string
@@ -97,6 +99,7 @@ func newWorld(seed uint64) *world {
 
 func (w *world) createStack() {
 	o := builder.Stack(namespace, name).Config("size", 0).SecretConfig("password", "db", "password").Obj()
+	o.Spec.DestroyOnFinalize = w.rand.IntN(2) == 0
 	w.must(w.api.create(o))
 }
 

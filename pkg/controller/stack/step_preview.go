@@ -130,10 +130,10 @@ func (r *Reconciler) start(ctx context.Context, s *scope, target operations.Targ
 		ID: op.ID, Type: workspace.Preview, PodUID: op.Pod.UID,
 		Source: workspace.Source{URL: s.stack.Spec.ProjectRepo, Commit: op.Revision, Ref: s.revision.Ref, Dir: s.stack.Spec.RepoDir},
 	}
-	if op.Operation == v1alpha1.PlanOperationDestroy {
-		order.Type, order.Project, order.Source = workspace.PreviewDestroy, s.stack.Status.Project, workspace.Source{}
-	}
 	in.Operation(s.stack, order)
+	if op.Operation == v1alpha1.PlanOperationDestroy {
+		order.Type, order.Project, order.Source, order.Options = workspace.PreviewDestroy, s.stack.Status.Project, workspace.Source{}, workspace.Options{}
+	}
 	err = r.agents.Start(ctx, target, order)
 	switch {
 	case operations.IsBusy(err):

@@ -67,7 +67,7 @@ func TestRenderWorkspace(t *testing.T) {
 			if diff := cmp.Diff(tc.want, tc.check(got)); diff != "" {
 				t.Errorf("renderWorkspace(): %s: -want +got\n%s", tc.reason, diff)
 			}
-			if ref := got.OwnerReferences[0]; ref.UID != "uid" || *ref.BlockOwnerDeletion || !*ref.Controller {
+			if len(got.OwnerReferences) > 0 || got.Labels[v1alpha1.LabelStackUID] != "uid" {
 				t.Errorf("the owner is %+v", ref)
 			}
 		})

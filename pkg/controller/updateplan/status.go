@@ -4,6 +4,7 @@
 package updateplan
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -73,7 +74,7 @@ func setApproved(set conditions.Setter, s *scope) {
 	case s.verdict.State == approval.Rejected:
 		set.False(v1alpha1.ConditionApproved, v1alpha1.ReasonRejected, s.verdict.Message)
 	case s.verdict.State == approval.Waiting:
-		set.Unknown(v1alpha1.ConditionApproved, s.verdict.Reason, s.verdict.Message)
+		set.Unknown(v1alpha1.ConditionApproved, cmp.Or(s.verdict.Reason, v1alpha1.ReasonWaitingForApproval), s.verdict.Message)
 	case conditions.Reason(s.plan.Status.Conditions, v1alpha1.ConditionApproved) == "":
 		set.Unknown(v1alpha1.ConditionApproved, v1alpha1.ReasonWaitingForApproval, "nobody has decided on the plan")
 	}
