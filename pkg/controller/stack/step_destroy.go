@@ -32,8 +32,11 @@ import (
 // namespace in which a plan and a pod can be made.
 func (r *Reconciler) ground(ctx context.Context, s *scope) outcome.Outcome {
 	if demand.LacksProject(s.stack) {
+		if o := r.stopPreview(ctx, s); o.Kind != outcome.KindDone {
+			return o
+		}
 		return outcome.Stall(v1alpha1.ReasonProjectUnknown, errors.New("a destroy finds the state by the name of the Pulumi project, and no preview has written it down: "+
-			"set spec.stack to organization/PROJECT/"+s.stack.Spec.Stack+orOrphan(s)))
+			"set spec.stack to organization/PROJECT/"+s.stack.Spec.Stack+orUpdateFirst(s)))
 	}
 	if !demand.Deleting(s.stack) {
 		return outcome.Done()
@@ -73,6 +76,14 @@ func orOrphan(s *scope) string {
 		return ""
 	}
 	return ", or let it go without destroying: " + orphanCommand(s.stack)
+}
+
+// orUpdateFirst is the way out of not knowing the project.
+func orUpdateFirst(s *scope) string {
+	if demand.Deleting(s.stack) {
+		return orOrphan(s)
+	}
+	return ", or remove the annotation " + v1alpha1.AnnotationDestroy + " until the Stack was previewed"
 }
 
 func orphanCommand(stack *v1alpha1.Stack) string {
