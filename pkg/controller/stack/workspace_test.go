@@ -68,7 +68,7 @@ func TestRenderWorkspace(t *testing.T) {
 				t.Errorf("renderWorkspace(): %s: -want +got\n%s", tc.reason, diff)
 			}
 			if len(got.OwnerReferences) > 0 || got.Labels[v1alpha1.LabelStackUID] != "uid" {
-				t.Errorf("the owner is %+v", ref)
+				t.Errorf("renderWorkspace(): owners %+v, labels %v: the garbage collector must not take it from under a destroy", got.OwnerReferences, got.Labels)
 			}
 		})
 	}
