@@ -74,6 +74,7 @@ func into(from, to client.Object) {
 		*m = metav1.PartialObjectMetadata{TypeMeta: kind}
 		m.Name, m.Namespace, m.UID, m.ResourceVersion = from.GetName(), from.GetNamespace(), from.GetUID(), from.GetResourceVersion()
 		m.Labels, m.OwnerReferences = from.GetLabels(), from.GetOwnerReferences()
+		m.CreationTimestamp, m.DeletionTimestamp = from.GetCreationTimestamp(), from.GetDeletionTimestamp()
 		return
 	}
 	reflect.ValueOf(to).Elem().Set(reflect.ValueOf(clone(from)).Elem())

@@ -161,6 +161,24 @@ func (c *operatorClient) Patch(_ context.Context, o client.Object, p client.Patc
 	return c.w.deed("patch "+kindOf(o), func() error { return c.patch(o, p, false) })
 }
 
+// Delete deletes an object as it was seen.
+func (c *operatorClient) Delete(_ context.Context, o client.Object, opts ...client.DeleteOption) error {
+	options := &client.DeleteOptions{}
+	options.ApplyOptions(opts)
+	return c.w.deed("delete "+kindOf(o), func() error {
+		k := keyOf(o)
+		old, ok := c.w.api.objects[k]
+		if !ok {
+			return notFound(k)
+		}
+		if p := options.Preconditions; p != nil && (p.UID != nil && *p.UID != old.GetUID() || p.ResourceVersion != nil && *p.ResourceVersion != old.GetResourceVersion()) {
+			return conflict(k)
+		}
+		c.w.api.delete(k)
+		return nil
+	})
+}
+
 func (c *operatorClient) patch(o client.Object, p client.Patch, status bool) error {
 	c.w.checkOwn(o)
 	// With the lock nobody else's change can be in between, so that the difference need not be made to know what comes out.

@@ -240,7 +240,7 @@ func (w *world) checkSettledDestroy(o *v1alpha1.Stack, ready *metav1.Condition, 
 	switch {
 	case open > 1:
 		w.fail("%d plans wait at once", open)
-	case last == nil && ready.Reason == v1alpha1.ReasonProjectUnknown:
+	case o.Status.Project == "" && ready.Reason == v1alpha1.ReasonProjectUnknown && open == 0:
 	case last == nil || last.Operation != v1alpha1.PlanOperationDestroy || last.Generation != o.Generation || last.ConfigDigest != o.Status.ConfigDigest:
 		w.fail("a destroy is wanted and was never previewed: %s; status %s", text(last), text(ready))
 	case ready.Reason == v1alpha1.ReasonDestroyed && last.Result == v1alpha1.PreviewChanges && !w.isApplied(last.Plan):

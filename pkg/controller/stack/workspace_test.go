@@ -40,7 +40,7 @@ func TestRenderWorkspace(t *testing.T) {
 		"labels and annotations": {
 			reason: "both, and the operator's own label", stack: builder.Stack("ns", "web").WorkspaceTemplate(m{"metadata": m{"labels": m{"a": "b", "plangate.dev/stack": "forged"}, "annotations": m{"c": "d"}}}),
 			check: func(w *v1alpha1.Workspace) any { return []map[string]string{w.Labels, w.Annotations} },
-			want:  []map[string]string{{"a": "b", "plangate.dev/stack": "web"}, {"c": "d"}},
+			want:  []map[string]string{{"a": "b", "plangate.dev/stack": "web", "plangate.dev/stack-uid": "uid"}, {"c": "d"}},
 		},
 		"a duration": {
 			reason: "any field of a Workspace's spec", stack: builder.Stack("ns", "web").WorkspaceTemplate(m{"spec": m{"idleTimeout": "90s"}}),
