@@ -60,7 +60,7 @@ func runTests(m *testing.M) (code int, err error) {
 	environment := &envtest.Environment{
 		CRDDirectoryPaths:        []string{crdFolder},
 		ErrorIfCRDPathMissing:    true,
-		ControlPlaneStartTimeout: time.Minute,
+		ControlPlaneStartTimeout: 5 * time.Minute, // a busy machine takes its time
 		ControlPlaneStopTimeout:  time.Minute,
 	}
 	// What etcd writes is thrown away with the tests; waiting for the disk would only take time.
