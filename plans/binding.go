@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/plangate/plangate/api/v1alpha1"
@@ -17,6 +18,7 @@ type Facts struct {
 	Commit        string
 	Tree          string
 	StateDigest   string
+	DriftDigest   string
 	PulumiVersion string
 	Plugins       []v1alpha1.Plugin
 }
@@ -34,6 +36,9 @@ type BindingInput struct {
 	WorkspaceImage string
 	// Refresh is the flag of preview and apply.
 	Refresh bool
+	// Targets and TargetDependents are flags of preview and apply, too.
+	Targets          []string
+	TargetDependents bool
 	// Facts are what the preview found in the pod.
 	Facts Facts
 }
@@ -44,8 +49,13 @@ var (
 	entryPattern  = regexp.MustCompile(`\A[0-9a-f]{16}\z`)
 )
 
-// MaxPlugins is the most plugins that a Binding may name.
-const MaxPlugins = 100
+const (
+	// MaxPlugins is the most plugins that a Binding may name.
+	MaxPlugins = 100
+	// MaxTargets is the most targets that it may name.
+	MaxTargets = 50
+	maxTarget  = 512
+)
 
 // NewBinding returns everything, beside the plan file, that an approval is tied to. It fails when a fact is missing or is
 // not what it should be: an approval must not be tied to nothing.
@@ -57,14 +67,19 @@ func NewBinding(in BindingInput) (v1alpha1.Binding, error) {
 		Tree:           in.Facts.Tree,
 		ConfigDigest:   in.ConfigDigest,
 		StateDigest:    in.Facts.StateDigest,
+		DriftDigest:    in.Facts.DriftDigest,
 		Refresh:        in.Refresh,
+		Targets:        in.Targets,
 		ConfigEntries:  in.ConfigEntries,
 		PulumiVersion:  in.Facts.PulumiVersion,
 		Plugins:        in.Facts.Plugins,
 		WorkspaceImage: in.WorkspaceImage,
+
+		TargetDependents: in.TargetDependents,
 	}
 	if in.Operation == v1alpha1.PlanOperationDestroy {
-		b.Revision, b.Repository, b.Directory, b.Tree, b.Refresh = "", "", "", "", false
+		b.Revision, b.Repository, b.Directory, b.Tree = "", "", "", ""
+		b.Refresh, b.DriftDigest, b.Targets, b.TargetDependents = false, "", nil, false
 	}
 	return b, checkBinding(in.Operation, b)
 }
@@ -80,7 +95,8 @@ func checkBinding(operation v1alpha1.PlanOperation, b v1alpha1.Binding) error {
 	}
 	if operation == v1alpha1.PlanOperationDestroy {
 		require("source", b.Revision+b.Repository+b.Directory+b.Tree, b.Revision == "" && b.Repository == "" && b.Directory == "" && b.Tree == "")
-		require("refresh", "true", !b.Refresh)
+		require("refresh", "true", !b.Refresh && b.DriftDigest == "")
+		require("targets", strings.Join(b.Targets, ","), len(b.Targets) == 0 && !b.TargetDependents)
 	} else {
 		require("revision", b.Revision, objectPattern.MatchString(b.Revision))
 		require("repository", b.Repository, b.Repository != "" && utf8.ValidString(b.Repository))
@@ -89,6 +105,7 @@ func checkBinding(operation v1alpha1.PlanOperation, b v1alpha1.Binding) error {
 	}
 	require("configDigest", b.ConfigDigest, digestPattern.MatchString(b.ConfigDigest))
 	require("stateDigest", b.StateDigest, digestPattern.MatchString(b.StateDigest))
+	require("driftDigest", b.DriftDigest, b.DriftDigest == "" || digestPattern.MatchString(b.DriftDigest))
 	require("pulumiVersion", b.PulumiVersion, b.PulumiVersion != "" && len(b.PulumiVersion) <= 64)
 	require("workspaceImage", b.WorkspaceImage, b.WorkspaceImage != "" && len(b.WorkspaceImage) <= 1024 && utf8.ValidString(b.WorkspaceImage))
 	return errors.Join(append(errs, checkLists(b))...)
@@ -107,6 +124,18 @@ func checkLists(b v1alpha1.Binding) error {
 	}
 	if len(b.Plugins) > MaxPlugins || len(b.ConfigEntries) > MaxConfigEntries {
 		return fmt.Errorf("binding: %d plugins and %d entries of the configuration are too many", len(b.Plugins), len(b.ConfigEntries))
+	}
+	return checkTargets(b)
+}
+
+func checkTargets(b v1alpha1.Binding) error {
+	for _, t := range b.Targets {
+		if t == "" || len(t) > maxTarget || !utf8.ValidString(t) {
+			return fmt.Errorf("binding: targets: malformed: %q", t)
+		}
+	}
+	if len(b.Targets) > MaxTargets {
+		return fmt.Errorf("binding: %d targets are too many", len(b.Targets))
 	}
 	return nil
 }

@@ -63,6 +63,10 @@ type fakeAgents struct {
 	destroy func(op workspace.Operation) *workspace.Result
 	// resources are what a state holds, and what becomes of it in a destroy.
 	resources []doomed
+	// trees are the trees of commits; that of another is tree for the first commit, and its own id for all that come after. lookErr is the error of every look.
+	trees   map[string]string
+	lookErr error
+	looks   []workspace.Look
 	// hold keeps operations running until it is false.
 	hold bool
 	// unreachable is the error of every call. Nil: none.
@@ -215,9 +219,9 @@ func (a *fakeAgents) Result(_ context.Context, t operations.Target, id string) (
 // finish lets a running operation end.
 func (a *fakeAgents) finish(pod *fakePod, id string) *workspace.Result {
 	op := pod.ops[id]
-	facts := &workspace.Facts{Commit: op.Source.Commit, Tree: tree, StateDigest: a.state, PulumiVersion: pulumiVersion}
-	if !op.Type.NeedsSource() {
-		facts.Tree = ""
+	facts := &workspace.Facts{Commit: op.Source.Commit, StateDigest: a.state, PulumiVersion: pulumiVersion}
+	if op.Type.NeedsSource() {
+		facts.Tree = a.treeOf(op.Source.Commit)
 	}
 	facts.Plugins = []workspace.Plugin{{Name: "files", Version: "0.1.0", Digest: builder.Digest("files")}}
 	var result *workspace.Result
@@ -254,6 +258,34 @@ func (a *fakeAgents) finish(pod *fakePod, id string) *workspace.Result {
 	}
 	pod.results[id], pod.current = result, ""
 	return result
+}
+
+// treeOf is the tree of a commit.
+func (a *fakeAgents) treeOf(commit string) string {
+	if t, ok := a.trees[commit]; ok {
+		return t
+	}
+	if commit != builder.Commit {
+		return commit
+	}
+	return tree
+}
+
+func (a *fakeAgents) Look(_ context.Context, t operations.Target, look *workspace.Look) (*workspace.Sight, error) {
+	var sight workspace.Sight
+	err := a.around(t, "Look", func() error {
+		a.looks = append(a.looks, *look)
+		if look.Type == workspace.LookState {
+			sight.StateDigest = a.state
+			if look.Operation.Expect.StateDigest != a.state {
+				sight.Detail = "changed urn:pulumi:dev::web::files:index:File::a"
+			}
+			return a.lookErr
+		}
+		sight.Tree = a.treeOf(look.Operation.Source.Commit)
+		return a.lookErr
+	})
+	return &sight, err
 }
 
 func (a *fakeAgents) Cancel(_ context.Context, t operations.Target, id string) error {

@@ -4,10 +4,7 @@
 package envtest
 
 import (
-	"bytes"
 	"context"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -15,31 +12,14 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/plangate/plangate/api/v1alpha1"
 	"github.com/plangate/plangate/tests/builder"
 )
 
-// install creates every object of a file of config.
-func install(t *testing.T, file string) {
-	t.Helper()
-	g := NewWithT(t)
-	raw, err := os.ReadFile(filepath.Join("..", "..", "config", "admission", file))
-	g.Expect(err).NotTo(HaveOccurred())
-	for _, document := range bytes.Split(raw, []byte("\n---\n")) {
-		o := &unstructured.Unstructured{}
-		g.Expect(yaml.Unmarshal(document, &o.Object)).To(Succeed())
-		g.Expect(client.IgnoreAlreadyExists(world.client.Create(t.Context(), o))).To(Succeed())
-		t.Cleanup(func() { _ = world.client.Delete(context.WithoutCancel(t.Context()), o) })
-	}
-}
-
-// as is a client of somebody who has these verbs on the Stacks of a namespace.
-func as(t *testing.T, namespace, user string, verbs ...string) client.Client {
+// stackPerson is a client of somebody who has these verbs on the Stacks of a namespace.
+func stackPerson(t *testing.T, namespace, user string, verbs ...string) client.Client {
 	t.Helper()
 	g := NewWithT(t)
 	role := &rbacv1.Role{
@@ -52,22 +32,23 @@ func as(t *testing.T, namespace, user string, verbs ...string) client.Client {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}},
 	})).To(Succeed())
-	config := rest.CopyConfig(world.config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
-	c, err := client.New(config, client.Options{Scheme: world.scheme})
-	g.Expect(err).NotTo(HaveOccurred())
-	return c
+	return as(user, "system:authenticated")
 }
 
 func TestToOrphanAStackIsARightOfItsOwn(t *testing.T) {
 	g, namespace := NewWithT(t), newNamespace(t)
-	install(t, "stack-orphan.yaml")
+	objects, err := manifestsOf("admission", "stack-orphan.yaml")
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, o := range objects {
+		g.Expect(client.IgnoreAlreadyExists(world.client.Create(t.Context(), o))).To(Succeed())
+		t.Cleanup(func() { _ = world.client.Delete(context.WithoutCancel(t.Context()), o) })
+	}
 	stack := builder.Stack(namespace, "web").Finalizer().Obj()
 	stack.Spec.DestroyOnFinalize = true
 	g.Expect(world.client.Create(t.Context(), stack)).To(Succeed())
 	edit := []string{"get", "create", "update", "patch", "delete"}
-	editor, orphaner := as(t, namespace, "editor", edit...), as(t, namespace, "orphaner", append(edit, "orphan")...)
-	robot := as(t, namespace, "system:serviceaccount:"+namespace+":robot", edit...)
+	editor, orphaner := stackPerson(t, namespace, "editor", edit...), stackPerson(t, namespace, "orphaner", append(edit, "orphan")...)
+	robot := stackPerson(t, namespace, "system:serviceaccount:"+namespace+":robot", edit...)
 
 	annotate := func(c client.Client, value string) error {
 		o := stack.DeepCopy()

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"sync"
 	"time"
 
@@ -116,12 +117,12 @@ func (w *world) facts(commit string) workspace.Facts {
 	}
 }
 
-// treeOf is the tree of a commit's project: every other commit leaves it as it is. A destroy has no commit.
+// treeOf is the tree of a commit's project: commits with the same beginning differ elsewhere. A destroy has no commit.
 func treeOf(commit string) string {
 	if commit == "" {
 		return ""
 	}
-	return commit[:39] + "0"
+	return commit[:20] + strings.Repeat("0", 20)
 }
 
 // destroyList is what an agent lists of the state: all of the real world, if there is any.
@@ -141,6 +142,27 @@ func (w *world) destroyList() []byte {
 		resources = append(resources, doomed{"urn:pulumi:dev::web::files:index:File::a", "files:index:File", "a", fate}, doomed{"urn:pulumi:dev::web::files:index:File::b", "files:index:File", "b", "delete"})
 	}
 	return encode(map[string]any{"version": "plangate.dev/destroy-list/v1", "project": "web", "stack": "dev", "stateDigest": w.stateDigest(), "resources": resources})
+}
+
+// Look answers what the real agent finds out without an operation.
+func (a agents) Look(_ context.Context, t operations.Target, look *workspace.Look) (*workspace.Sight, error) {
+	p, err := a.reach(t)
+	switch {
+	case err != nil:
+		return nil, err
+	case look.Type == workspace.LookState && p.current != nil:
+		return nil, refusal("BUSY")
+	case a.w.chance(4):
+		return &workspace.Sight{Pending: true}, nil
+	case look.Type == workspace.LookState:
+		a.w.looks++
+		return &workspace.Sight{StateDigest: a.w.stateDigest(), Detail: "changed urn:x"}, nil
+	case a.w.noRemote || a.w.chance(20):
+		a.w.blind = true
+		return &workspace.Sight{Reason: workspace.ReasonSourceUnavailable, Message: "the remote does not answer"}, nil
+	default:
+		return &workspace.Sight{Tree: treeOf(look.Operation.Source.Commit)}, nil
+	}
 }
 
 func (w *world) stateDigest() string { return builder.Digest(fmt.Sprint("state ", w.state)) }
@@ -236,7 +258,7 @@ func (w *world) finish() {
 
 // wanted is what an operation's program asks for. The program shows its secrets wherever it can.
 func wanted(op *workspace.Operation) string {
-	text := op.Source.Commit
+	text := treeOf(op.Source.Commit)
 	for _, k := range []string{"size", "more"} {
 		text += " " + string(op.Config[k])
 	}
@@ -272,6 +294,7 @@ func (w *world) applied(p *pod, r *record) {
 			result = &workspace.Result{Outcome: workspace.Violated, Message: "violates plan", Violations: []string{"urn: properties changed"}}
 		case 2:
 			result = &workspace.Result{Outcome: workspace.Failed, Reason: workspace.ReasonLocked, Message: "locked"}
+			w.lockOut(r)
 		}
 	}
 	if r.op.Type == workspace.Destroy {

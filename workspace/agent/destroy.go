@@ -21,10 +21,8 @@ import (
 // that goes, since Pulumi has no plan file for it:
 //
 //	state ─ list ─┬─ PreviewDestroy: destroy --preview-only must do what is listed ─▶ the list is the plan
-//	              └─ Destroy: facts as approved? list as approved? destroy --preview-only as listed? state still as
-//	                          approved? ─ destroy --skip-preview
-//
-// What is left is the moment between the last look at the state and Pulumi's lock on it.
+//	              └─ Destroy: approved? facts as approved? list as approved? destroy --preview-only as listed? state still as
+//	                          approved? ─ destroy, whose own preview takes the lock: state still as approved, under the lock?
 
 // standIn makes a project without a program in place of the checkout.
 func (x *execution) standIn(context.Context) error {
@@ -75,6 +73,9 @@ func (x *execution) previewDestroy(ctx context.Context) error {
 		return err
 	}
 	x.take(verdict)
+	if verdict.Reason == workspace.ReasonLocked {
+		x.out.Locks = pulumi.Locks(x.run.Output + "\n" + strings.Join(x.run.Tally.Errors, "\n"))
+	}
 	if verdict.Outcome == workspace.Violated {
 		x.out.Outcome = workspace.Failed // there is no plan yet that could be violated
 	}
@@ -82,7 +83,8 @@ func (x *execution) previewDestroy(ctx context.Context) error {
 		x.out.Plan = nil
 		return nil
 	}
-	return x.keepState()
+	x.remember(x.state)
+	return nil
 }
 
 // rehearse runs Pulumi's preview of the destroy and compares it with the list.
@@ -120,48 +122,22 @@ func (x *execution) destroy(ctx context.Context) error {
 		x.out.Outcome = workspace.Succeeded
 		return nil
 	}
-	verdict, err := x.rehearse(ctx)
-	if err != nil {
+	if err := x.clearWay(ctx); err != nil {
 		return err
 	}
-	if verdict.Outcome != workspace.Succeeded {
-		x.take(verdict)
-		return nil
-	}
-	x.run = nil
-	if err := x.stillTheState(ctx); err != nil {
-		return err
-	}
-	for attempt := 1; ; attempt++ {
-		run, err := x.driver.Destroy(ctx, x.request(""))
+	return x.throughLocks(ctx, func() (pulumi.Verdict, error) {
+		verdict, err := x.rehearse(ctx)
+		if err != nil || verdict.Outcome != workspace.Succeeded {
+			return verdict, err
+		}
+		x.run = nil
+		if err := x.compareState(ctx); err != nil {
+			return pulumi.Verdict{}, err
+		}
+		run, err := x.guarded(ctx, x.driver.Destroy, "")
 		if err != nil {
-			return fail(workspace.ReasonPulumiUnavailable, err)
+			return pulumi.Verdict{}, err
 		}
-		x.run = run
-		verdict := pulumi.JudgeDestroy(run)
-		if attempt > 1 || verdict.Reason != workspace.ReasonLocked || !x.ownDeadLock(run) {
-			x.take(verdict)
-			return nil
-		}
-		x.say("Releasing the lock of an operation that was cut off")
-		if err := x.driver.Unlock(ctx, x.target); err != nil {
-			x.take(verdict)
-			return nil //nolint:nilerr // still locked: the verdict says by whom
-		}
-	}
-}
-
-// stillTheState reads the state again, right before the destroy, and compares it.
-func (x *execution) stillTheState(ctx context.Context) error {
-	before := x.out.Facts
-	x.deployment = nil
-	if err := x.readState(ctx); err != nil {
-		return err
-	}
-	state, err := pulumi.Digest(x.deployment)
-	if err != nil {
-		return fail(workspace.ReasonBackendUnavailable, err)
-	}
-	x.state, before.StateDigest = state, state.Digest
-	return x.compare(ctx)
+		return pulumi.JudgeDestroy(run), nil
+	})
 }

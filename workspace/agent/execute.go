@@ -4,6 +4,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"github.com/plangate/plangate/plans/redact"
 	"github.com/plangate/plangate/workspace"
 	"github.com/plangate/plangate/workspace/agent/agentpb"
 	"github.com/plangate/plangate/workspace/checkout"
@@ -32,7 +34,7 @@ type execution struct {
 	*Server
 	op   *workspace.Operation
 	o    *operation
-	mask *pulumi.Mask
+	mask *redact.Mask
 	out  *workspace.Result
 
 	target   pulumi.Target
@@ -47,6 +49,9 @@ type execution struct {
 	planned int
 	// list is what a destroy takes away.
 	list pulumi.DestroyList
+	// trail is what a real update has told so far, on disk. lost says that it could not be written.
+	trail *os.File
+	lost  bool
 }
 
 // stop is an operation that ends early.
@@ -58,15 +63,25 @@ type stop struct {
 
 func (s *stop) Error() string { return s.err.Error() }
 
+// errTimedOut is why an operation is stopped that runs too long.
+var errTimedOut = errors.New("it runs longer than it may")
+
+func timedOut(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errTimedOut) }
+
 func fail(reason string, err error) error { return &stop{workspace.Failed, reason, err} }
 
 // execute runs an operation to its end. Whatever happens, it returns a result.
 func (s *Server) execute(ctx context.Context, o *operation, op *workspace.Operation) *workspace.Result {
 	x := &execution{
-		Server: s, op: op, o: o, mask: pulumi.NewMask(secretsOf(op)),
+		Server: s, op: op, o: o, mask: redact.NewMask(secretsOf(op)),
 		out: &workspace.Result{ID: op.ID, Type: op.Type, StartedAt: o.startedAt},
 	}
 	defer x.cleanUp()
+	if op.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, op.Timeout, errTimedOut)
+		defer cancel()
+	}
 	x.finish(ctx, x.steps(ctx))
 	return x.out
 }
@@ -82,16 +97,16 @@ func (x *execution) steps(ctx context.Context) (err error) {
 	if !x.op.Type.NeedsSource() {
 		source = x.standIn
 	}
-	steps := []func(context.Context) error{x.prepare, source, x.readState, x.renderConfig, x.gatherFacts}
+	steps := []func(context.Context) error{x.prepare, source, x.lookForLocks, x.readState, x.renderConfig, x.gatherFacts}
 	switch x.op.Type {
 	case workspace.PreviewDestroy:
 		steps = append(steps, x.listDestroy, x.previewDestroy)
 	case workspace.Destroy:
-		steps = append(steps, x.listDestroy, x.compare, x.compareList, x.destroy)
+		steps = append([]func(context.Context) error{x.approved}, append(steps, x.listDestroy, x.compare, x.compareList, x.destroy)...)
 	case workspace.Preview:
-		steps = append(steps, x.initStack, x.preview)
+		steps = append(steps, x.initStack, x.preview, x.probe)
 	case workspace.Apply:
-		steps = append(steps, x.compare, x.apply, x.readOutputs)
+		steps = append([]func(context.Context) error{x.approved}, append(steps, x.compare, x.compareDrift, x.apply, x.readOutputs)...)
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
@@ -110,12 +125,20 @@ func (x *execution) finish(ctx context.Context, err error) {
 	var s *stop
 	switch {
 	case err == nil:
+	case timedOut(ctx) && x.run == nil:
+		out.Outcome, out.Reason, out.Message = workspace.Cancelled, workspace.ReasonTimedOut, "nothing was changed"
 	case ctx.Err() != nil && x.run == nil:
 		out.Outcome, out.Reason, out.Message = workspace.Cancelled, workspace.ReasonCancelled, "it was asked to stop before Pulumi ran"
 	case errors.As(err, &s):
 		out.Outcome, out.Reason, out.Message = s.outcome, s.reason, s.Error()
 	default:
 		out.Outcome, out.Reason, out.Message = workspace.Failed, workspace.ReasonInternal, err.Error()
+	}
+	if timedOut(ctx) && out.Outcome != workspace.Succeeded {
+		if out.Reason == workspace.ReasonCancelled {
+			out.Reason = workspace.ReasonTimedOut
+		}
+		out.Message = fmt.Sprintf("it ran longer than %s (spec.timeout) and was stopped: %s", x.op.Timeout, out.Message)
 	}
 	if x.run != nil {
 		out.LogTail = end(x.mask.Text(x.run.Output), logTailLimit)
@@ -131,6 +154,9 @@ func (x *execution) finish(ctx context.Context, err error) {
 func (x *execution) cleanUp() {
 	if x.root != nil {
 		_ = x.root.Close()
+	}
+	if x.trail != nil {
+		_ = x.trail.Close()
 	}
 	if x.target.Scratch != "" {
 		_ = os.RemoveAll(x.target.Scratch)
@@ -233,6 +259,9 @@ func (x *execution) gatherFacts(context.Context) error {
 		return x.partly(fail(workspace.ReasonBackendUnavailable, err))
 	}
 	x.state = state
+	if x.out.Pending, err = pulumi.PendingOf(x.deployment); err != nil {
+		return x.partly(fail(workspace.ReasonBackendUnavailable, err))
+	}
 	x.out.Facts.StateDigest = state.Digest
 	if !x.op.Type.NeedsSource() {
 		x.findPlugins(nil) // the state names all of them
@@ -264,16 +293,9 @@ func (x *execution) initStack(ctx context.Context) error {
 }
 
 func (x *execution) preview(ctx context.Context) error {
-	plan := filepath.Join(x.target.Scratch, "plan.json")
-	run, err := x.driver.Preview(ctx, x.request(plan))
+	saved, verdict, err := x.previewTo(ctx, filepath.Join(x.target.Scratch, "plan.json"))
 	if err != nil {
-		return fail(workspace.ReasonPulumiUnavailable, err)
-	}
-	x.run = run
-	saved, readErr := os.ReadFile(plan) //nolint:gosec // G304: a file of ours
-	verdict := pulumi.JudgePreview(run, readErr == nil && len(saved) > 0)
-	if verdict.Outcome == workspace.Succeeded {
-		verdict = x.configKept(verdict)
+		return err
 	}
 	x.take(verdict)
 	if verdict.Outcome != workspace.Succeeded {
@@ -281,19 +303,24 @@ func (x *execution) preview(ctx context.Context) error {
 	}
 	x.out.Plan = saved
 	x.findPlugins(saved)
-	return x.keepState()
+	if x.op.Options.Refresh {
+		drift := pulumi.Drift(x.run.Events)
+		x.out.Facts.DriftDigest = drift.Digest
+		x.remember(drift)
+	}
+	x.remember(x.state)
+	return nil
 }
 
-// keepState keeps the digests of the state, so that an apply can name the resources that have moved.
-func (x *execution) keepState() error {
-	raw, err := json.Marshal(x.state)
-	if err != nil {
-		return fmt.Errorf("encoding state digests: %w", err)
+// remember keeps the digests of single resources, so that an Apply can name what moved.
+func (x *execution) remember(s pulumi.State) {
+	raw, err := json.Marshal(s)
+	if err == nil {
+		err = x.states.Keep(s.Digest, raw)
 	}
-	if err := x.states.Keep(x.state.Digest, raw); err != nil {
+	if err != nil {
 		x.config.Log.Error(err, "Could not keep the digests of the state")
 	}
-	return nil
 }
 
 // configKept refuses a plan that was made with another configuration than the rendered one: the CLI writes to the file when
@@ -323,6 +350,7 @@ func (x *execution) request(plan string) pulumi.Request {
 	var tally pulumi.Tally
 	return pulumi.Request{
 		Target: x.target, PlanFile: plan, Refresh: x.op.Options.Refresh,
+		Targets: x.op.Options.Targets, TargetDependents: x.op.Options.TargetDependents,
 		OnLine: func(line string) {
 			if strings.TrimSpace(line) != "" {
 				x.say(line)
@@ -330,6 +358,7 @@ func (x *execution) request(plan string) pulumi.Request {
 		},
 		OnEvent: func(phase int, event []byte) {
 			tally.Take(phase, event)
+			x.keep(phase, event)
 			x.o.progress(x.count(tally))
 		},
 		OnStart: func(pid int) {
@@ -337,6 +366,24 @@ func (x *execution) request(plan string) pulumi.Request {
 				x.config.Log.Error(err, "Could not note Pulumi's process")
 			}
 		},
+	}
+}
+
+// keep writes an event of a real update down as it comes, so that what was done is known also when this process dies.
+func (x *execution) keep(phase int, event []byte) {
+	if !x.op.Type.Mutates() || phase < 2 || x.lost {
+		return
+	}
+	var err error
+	if x.trail == nil {
+		x.trail, err = x.journal.Trail(x.op.ID)
+	}
+	if err == nil {
+		_, err = x.trail.Write(append(bytes.TrimSpace(x.mask.Events(append(event[:len(event):len(event)], '\n'))), '\n'))
+	}
+	if err != nil {
+		x.lost = true
+		x.config.Log.Error(err, "Could not keep what the update does as it does it")
 	}
 }
 

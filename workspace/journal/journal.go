@@ -67,6 +67,7 @@ const (
 	resultFile = "result.json"
 	planFile   = "plan.json"
 	eventsFile = "events.ndjson"
+	secondFile = "second.json"
 	pidFile    = "pid"
 )
 
@@ -96,7 +97,9 @@ func Open(dir string, limit int, now time.Time) (*Journal, []error, error) {
 		}
 		j.records[record.ID] = record
 		if record.Result == nil {
-			if err := j.end(record, interrupted(record, now)); err != nil {
+			result := interrupted(record, now)
+			j.addTrail(record.ID, result)
+			if err := j.end(record, result); err != nil {
 				return nil, problems, err
 			}
 		}
@@ -111,7 +114,7 @@ func interrupted(record *Record, now time.Time) *workspace.Result {
 		StartedAt: record.StartedAt,
 		Message:   fmt.Sprintf("the agent died while this ran, and found that at %s", now.UTC().Format(time.RFC3339)),
 	}
-	if record.Type == workspace.Apply {
+	if record.Type.Mutates() {
 		r.Message += "; what was done is not known for sure"
 	}
 	return r
@@ -132,7 +135,7 @@ func folderOf(id string) string {
 
 // durable says what must survive a loss of power. A preview that is forgotten is made again and costs nothing; to forget an
 // apply could run it twice.
-func durable(t workspace.OperationType) bool { return t != workspace.Preview }
+func durable(t workspace.OperationType) bool { return !t.Previews() }
 
 // Begin writes that an operation starts. Only after it returned may the operation do anything.
 func (j *Journal) Begin(e Entry) error {
@@ -195,11 +198,15 @@ func (j *Journal) end(record *Record, result *workspace.Result) error {
 	if err := writeFile(dir, eventsFile, clean.Events, durable(record.Type)); err != nil {
 		return err
 	}
+	if err := writeFile(dir, secondFile, clean.SecondPlan, durable(record.Type)); err != nil {
+		return err
+	}
 	if err := writeJSON(dir, resultFile, &clean, durable(record.Type)); err != nil {
 		return err
 	}
-	clean.Plan, clean.Events = nil, nil
+	clean.Plan, clean.Events, clean.SecondPlan = nil, nil, nil
 	record.Result = &clean
+	_ = os.Remove(filepath.Join(dir, trailFile)) // eventsFile has it all
 	return nil
 }
 
@@ -225,7 +232,10 @@ func (j *Journal) Get(id string) (*Record, error) {
 	if result.Plan, err = readIfThere(filepath.Join(dir, planFile)); err != nil {
 		return nil, err
 	}
-	result.Events, err = readIfThere(filepath.Join(dir, eventsFile))
+	if result.Events, err = readIfThere(filepath.Join(dir, eventsFile)); err != nil {
+		return nil, err
+	}
+	result.SecondPlan, err = readIfThere(filepath.Join(dir, secondFile))
 	return &record, err
 }
 
@@ -287,7 +297,7 @@ func decodeEntry(raw []byte) (Entry, error) {
 	if err := json.Unmarshal(raw, &e); err != nil {
 		return e, fmt.Errorf("decoding journal entry: %w", err)
 	}
-	if e.ID == "" || e.Type != workspace.Preview && e.Type != workspace.Apply {
+	if e.ID == "" || !e.Type.Mutates() && !e.Type.Previews() {
 		return e, errors.New("decoding journal entry: it lacks an id or a type")
 	}
 	return e, nil

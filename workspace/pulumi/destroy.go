@@ -205,13 +205,18 @@ var destroyFlags = []string{"--run-program=false", "--ignore-protect=false"}
 
 // PreviewDestroy shows what a destroy would do.
 func (c *CLI) PreviewDestroy(ctx context.Context, r Request) (*Run, error) {
-	return c.engine(ctx, r, append([]string{"destroy", "--preview-only"}, destroyFlags...))
+	return c.engine(ctx, whole(r), append([]string{"destroy", "--preview-only"}, destroyFlags...))
 }
 
-// Destroy destroys. Its own preview is left out: the caller has just run one, and has compared it.
+// Destroy destroys, after Pulumi's own preview, which takes the lock first: never with --skip-preview.
 func (c *CLI) Destroy(ctx context.Context, r Request) (*Run, error) {
-	r.real = true
-	return c.engine(ctx, r, append([]string{"destroy", "--yes", "--skip-preview"}, destroyFlags...))
+	return c.engine(ctx, whole(r), append([]string{"destroy", "--yes"}, destroyFlags...))
+}
+
+// whole takes the flags away that limit a run, or make it read the real resources first: a destroy is of all that the state holds.
+func whole(r Request) Request {
+	r.Refresh, r.Targets, r.TargetDependents = false, nil, false
+	return r
 }
 
 // JudgeDestroy turns the run of a destroy into a verdict.
