@@ -16,7 +16,8 @@ func destroyInput() SpecInput {
 	in := specInput()
 	in.Operation = v1alpha1.PlanOperationDestroy
 	b := &in.Binding
-	b.Revision, b.Repository, b.Directory, b.Tree, b.Refresh = "", "", "", "", false
+	b.Revision, b.Repository, b.Directory, b.Tree = "", "", "", ""
+	b.Refresh, b.DriftDigest, b.Targets, b.TargetDependents = false, "", nil, false
 	in.Plan = NewDestroy([]v1alpha1.ResourceChange{
 		{Operation: v1alpha1.ChangeDelete, Type: "files:index:File", Name: "a", URN: "urn:a"},
 		{Operation: v1alpha1.ChangeDelete, Type: "files:index:File", Name: "b", URN: "urn:b", Guard: v1alpha1.GuardProtected},
@@ -83,6 +84,9 @@ func TestADestroyIsTiedToNoSourceAndToAllElse(t *testing.T) {
 		"a repository":     func(b *v1alpha1.Binding) { b.Repository = "https://git.example/repo" },
 		"a tree":           func(b *v1alpha1.Binding) { b.Tree = hexes("2", 40) },
 		"a refresh":        func(b *v1alpha1.Binding) { b.Refresh = true },
+		"what was read":    func(b *v1alpha1.Binding) { b.DriftDigest = "sha256:" + hexes("3", 64) },
+		"a target":         func(b *v1alpha1.Binding) { b.Targets = []string{"urn:a"} },
+		"dependents":       func(b *v1alpha1.Binding) { b.TargetDependents = true },
 		"no state":         func(b *v1alpha1.Binding) { b.StateDigest = "" },
 		"no configuration": func(b *v1alpha1.Binding) { b.ConfigDigest = "" },
 		"no image":         func(b *v1alpha1.Binding) { b.WorkspaceImage = "" },
