@@ -185,7 +185,7 @@ var holes = map[string]hole{
 		after:    program(outside),
 		setup:    func(r *rig) { r.write("wish", "one") },
 		exercise: wish("EVIL"),
-		want:     refusal{workspace.Violated, "", "", "::a: resource violates plan"},
+		want:     refusal{workspace.Violated, "", "", "::a violates plan: properties changed: ++content[{one}!={EVIL}]"},
 	},
 	"stack outputs that differ": {
 		why:      "Pulumi refuses, and says nothing at all",
