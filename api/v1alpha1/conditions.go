@@ -63,6 +63,7 @@ const (
 	ReasonInSync             = "InSync"
 	ReasonSuspended          = "Suspended"
 	ReasonNotYetObserved     = "NotYetObserved"
+	ReasonNotNeeded          = "NotNeeded"
 	ReasonDeleting           = "Deleting"
 	ReasonProgressing        = "Progressing"
 	ReasonReconcileError     = "ReconcileError"

@@ -93,6 +93,8 @@ func setSourceReady(set conditions.Setter, s *scope, stopped outcome.Stopped) {
 	switch {
 	case stopped.Step == stepSource:
 		setStopped(set, v1alpha1.ConditionSourceReady, stopped.Outcome)
+	case demand.Of(s.stack) == demand.Destroy:
+		set.Unknown(v1alpha1.ConditionSourceReady, v1alpha1.ReasonNotNeeded, "a destroy takes all from the state: the source is not looked at")
 	case s.revision.Commit != "":
 		set.True(v1alpha1.ConditionSourceReady, v1alpha1.ReasonResolved, resolvedWords(s))
 	default:
