@@ -30,7 +30,7 @@ const (
 	maxLines = 300
 	maxLine  = 512
 	// maxClosing is how many lines there can be after the changes, maxOpening before them.
-	maxClosing = 4
+	maxClosing = 5
 	maxOpening = 13
 	maxColumn  = 40
 	indent     = "      "
@@ -163,6 +163,12 @@ func shownName(c v1alpha1.ResourceChange) string { return shortenMiddle(c.Name, 
 
 // remark says in the head of a change what is to be known of it.
 func remark(c v1alpha1.ResourceChange) string {
+	switch c.Guard {
+	case v1alpha1.GuardProtected:
+		return " (protected: Pulumi refuses to delete it)"
+	case v1alpha1.GuardRetained:
+		return " (it stays in the real world, and Pulumi forgets it)"
+	}
 	switch c.Operation {
 	case v1alpha1.ChangeReplace:
 		if kept(c) {
@@ -351,6 +357,9 @@ func (e *entry) lines() []string {
 // closing says what the spec does not list, and where it is.
 func closing(spec *v1alpha1.UpdatePlanSpec) []string {
 	var lines []string
+	if why := Impossible(spec); why != "" {
+		lines = append(lines, "nothing of this can be done: "+why)
+	}
 	unbound, unstable := int(spec.Summary.Unbound), int(spec.Summary.Unstable)
 	for _, c := range spec.Changes {
 		unbound, unstable = unbound-len(c.Unbound), unstable-len(c.Unstable)

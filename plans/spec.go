@@ -5,6 +5,7 @@ package plans
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,7 +25,9 @@ type SpecInput struct {
 	Nonce    string
 	Stack    v1alpha1.StackReference
 	Sequence int64
-	Trigger  v1alpha1.PlanTrigger
+	// Operation is what is done. Empty: Update.
+	Operation v1alpha1.PlanOperation
+	Trigger   v1alpha1.PlanTrigger
 	// Authors are the users who wrote the change. Empty: not known.
 	Authors  []string
 	Binding  v1alpha1.Binding
@@ -53,7 +56,7 @@ func NewSpec(in SpecInput) (v1alpha1.UpdatePlanSpec, error) {
 	spec := v1alpha1.UpdatePlanSpec{
 		StackRef:         in.Stack,
 		Sequence:         in.Sequence,
-		Operation:        v1alpha1.PlanOperationUpdate,
+		Operation:        cmp.Or(in.Operation, v1alpha1.PlanOperationUpdate),
 		Trigger:          in.Trigger,
 		Authors:          in.Authors,
 		Binding:          in.Binding,
@@ -138,6 +141,7 @@ func differing(stated, spec Statement) error {
 		{"stackRef", stated.Predicate.Stack, spec.Predicate.Stack},
 		{"sequence", stated.Predicate.Sequence, spec.Predicate.Sequence},
 		{"operation", stated.Predicate.Operation, spec.Predicate.Operation},
+		{"constraint", stated.Predicate.Constraint, spec.Predicate.Constraint},
 		{"trigger", stated.Predicate.Trigger, spec.Predicate.Trigger},
 		{"authors", stated.Predicate.Authors, spec.Predicate.Authors},
 		{"binding", stated.Predicate.Binding, spec.Predicate.Binding},

@@ -124,21 +124,26 @@ func (x *execution) apply(ctx context.Context) error {
 	if err := x.clearWay(ctx); err != nil {
 		return err
 	}
+	return x.throughLocks(ctx, func() (pulumi.Verdict, error) {
+		run, err := x.guarded(ctx, x.driver.Up, plan)
+		if err != nil {
+			return pulumi.Verdict{}, err
+		}
+		return pulumi.JudgeUp(run), nil
+	})
+}
+
+// throughLocks runs something real. A lock that may be removed is, once, and it is run again; any other ends the operation.
+func (x *execution) throughLocks(ctx context.Context, try func() (pulumi.Verdict, error)) error {
 	for attempt := 1; ; attempt++ {
-		run, err := x.up(ctx, plan)
+		verdict, err := try()
 		if err != nil {
 			return err
 		}
-		verdict := pulumi.JudgeUp(run)
-		if verdict.Reason != workspace.ReasonLocked || run.Tally.Started > 0 {
+		released := x.freed(ctx, verdict)
+		if attempt > 1 || !released {
 			x.take(verdict)
 			return nil
-		}
-		x.out.Locks = pulumi.Locks(run.Output + "\n" + strings.Join(run.Tally.Errors, "\n"))
-		released, err := x.release(ctx, x.out.Locks)
-		if attempt > 1 || err != nil || !released {
-			x.take(verdict)
-			return nil //nolint:nilerr // still locked: the verdict says by whom
 		}
 		if err := x.compareState(ctx); err != nil {
 			return err
@@ -146,9 +151,19 @@ func (x *execution) apply(ctx context.Context) error {
 	}
 }
 
-// up runs the constrained update once. As soon as it tells something it holds the lock, and nobody can move the state any more:
-// if somebody did since it was compared, the update is stopped before its own preview has ended.
-func (x *execution) up(ctx context.Context, plan string) (*pulumi.Run, error) {
+// freed removes the locks that a run met before it did anything, if they may be removed.
+func (x *execution) freed(ctx context.Context, verdict pulumi.Verdict) bool {
+	if verdict.Reason != workspace.ReasonLocked || x.run.Tally.Started > 0 {
+		return false
+	}
+	x.out.Locks = pulumi.Locks(x.run.Output + "\n" + strings.Join(x.run.Tally.Errors, "\n"))
+	released, err := x.release(ctx, x.out.Locks)
+	return released && err == nil
+}
+
+// guarded runs the constrained update, or the destroy, once. As soon as it tells something it holds the lock, and nobody can move
+// the state any more: if somebody did since it was compared, it is stopped before its own preview has ended.
+func (x *execution) guarded(ctx context.Context, real func(context.Context, pulumi.Request) (*pulumi.Run, error), plan string) (*pulumi.Run, error) {
 	guarded, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	request, first := x.request(plan), true
@@ -162,7 +177,7 @@ func (x *execution) up(ctx context.Context, plan string) (*pulumi.Run, error) {
 		}
 		told(phase, event)
 	}
-	run, err := x.driver.Up(guarded, request)
+	run, err := real(guarded, request)
 	if err != nil {
 		return nil, fail(workspace.ReasonPulumiUnavailable, err)
 	}

@@ -45,8 +45,10 @@ type execution struct {
 	deployment json.RawMessage
 	state      pulumi.State
 	run        *pulumi.Run
-	// planned counts the steps of an Apply's plan.
+	// planned counts the steps of an Apply's plan, or of a Destroy's list.
 	planned int
+	// list is what a destroy takes away.
+	list pulumi.DestroyList
 	// trail is what a real update has told so far, on disk. lost says that it could not be written.
 	trail *os.File
 	lost  bool
@@ -91,8 +93,16 @@ func (x *execution) steps(ctx context.Context) (err error) {
 			err = fail(workspace.ReasonInternal, errors.New("the agent panicked: this is a bug; see its log"))
 		}
 	}()
-	steps := []func(context.Context) error{x.prepare, x.checkOut, x.lookForLocks, x.readState, x.renderConfig, x.gatherFacts}
+	source := x.checkOut
+	if !x.op.Type.NeedsSource() {
+		source = x.standIn
+	}
+	steps := []func(context.Context) error{x.prepare, source, x.lookForLocks, x.readState, x.renderConfig, x.gatherFacts}
 	switch x.op.Type {
+	case workspace.PreviewDestroy:
+		steps = append(steps, x.listDestroy, x.previewDestroy)
+	case workspace.Destroy:
+		steps = append([]func(context.Context) error{x.approved}, append(steps, x.listDestroy, x.compare, x.compareList, x.destroy)...)
 	case workspace.Preview:
 		steps = append(steps, x.initStack, x.preview, x.probe)
 	case workspace.Apply:
@@ -155,7 +165,7 @@ func (x *execution) cleanUp() {
 }
 
 func (x *execution) prepare(ctx context.Context) error {
-	if x.op.Type == workspace.Apply && digestOf(x.op.Plan) != x.op.PlanDigest {
+	if x.op.Type.Mutates() && digestOf(x.op.Plan) != x.op.PlanDigest {
 		return fail(workspace.ReasonPlanInvalid, fmt.Errorf("checking plan: its digest is %q and not %q", digestOf(x.op.Plan), x.op.PlanDigest))
 	}
 	x.planned = pulumi.PlannedSteps(x.op.Plan)
@@ -193,7 +203,7 @@ func (x *execution) checkOut(ctx context.Context) error {
 	if x.project, err = stackconfig.LoadProject(x.root, got.Dir); err != nil {
 		return x.partly(fail(workspace.ReasonProgramInvalid, err))
 	}
-	x.target.Project = x.project.Name
+	x.target.Project, x.out.Project = x.project.Name, x.project.Name
 	return nil
 }
 
@@ -221,8 +231,12 @@ func (x *execution) renderConfig(ctx context.Context) error {
 		backend = x.op.Env["PULUMI_BACKEND_URL"]
 	}
 	managed := backend == "" || strings.HasPrefix(backend, "https://") || strings.HasPrefix(backend, "http://")
+	plain, secret := x.op.Config, x.op.SecretConfig
+	if !x.op.Type.NeedsSource() {
+		plain, secret = nil, nil // providers are configured from the state
+	}
 	rendered, err := x.configs.Render(ctx, stackconfig.Input{
-		Project: x.project, Stack: pulumi.ShortName(x.op.Stack), Config: x.op.Config, SecretConfig: x.op.SecretConfig,
+		Project: x.project, Stack: pulumi.ShortName(x.op.Stack), Config: plain, SecretConfig: secret,
 		StateProvider: stackconfig.ProviderOf(x.deployment), FallbackSalt: x.op.FallbackSalt, Env: x.op.Env,
 		File: x.target.ConfigFile, ManagedBackend: managed,
 		Encrypt: func(ctx context.Context, key, value string) error { return x.driver.Encrypt(ctx, x.target, key, value) },
@@ -248,7 +262,12 @@ func (x *execution) gatherFacts(context.Context) error {
 	if x.out.Pending, err = pulumi.PendingOf(x.deployment); err != nil {
 		return x.partly(fail(workspace.ReasonBackendUnavailable, err))
 	}
-	x.out.Facts.Commit, x.out.Facts.Tree, x.out.Facts.StateDigest = x.checkout.Commit, x.checkout.Tree, state.Digest
+	x.out.Facts.StateDigest = state.Digest
+	if !x.op.Type.NeedsSource() {
+		x.findPlugins(nil) // the state names all of them
+		return nil
+	}
+	x.out.Facts.Commit, x.out.Facts.Tree = x.checkout.Commit, x.checkout.Tree
 	if x.op.Type == workspace.Apply {
 		x.findPlugins(x.op.Plan)
 	}
@@ -352,7 +371,7 @@ func (x *execution) request(plan string) pulumi.Request {
 
 // keep writes an event of a real update down as it comes, so that what was done is known also when this process dies.
 func (x *execution) keep(phase int, event []byte) {
-	if x.op.Type != workspace.Apply || phase < 2 || x.lost {
+	if !x.op.Type.Mutates() || phase < 2 || x.lost {
 		return
 	}
 	var err error

@@ -133,12 +133,12 @@ func validate(op *workspace.Operation) error {
 	switch {
 	case op.ID == "" || len(op.ID) > 256:
 		return errors.New("the id is empty or too long")
-	case op.Type != workspace.Preview && op.Type != workspace.Apply:
+	case !op.Type.Mutates() && !op.Type.Previews():
 		return fmt.Errorf("the type %q is unknown", op.Type)
 	case !stackPattern.MatchString(op.Stack):
 		return errors.New("the stack's name is missing or wrong")
-	case op.Type == workspace.Apply && (op.Expect == nil || op.PlanDigest == "" || len(op.Plan) == 0):
-		return errors.New("an Apply needs expectations, a plan and its digest")
+	case op.Type.Mutates() && (op.Expect == nil || op.PlanDigest == "" || len(op.Plan) == 0):
+		return fmt.Errorf("an operation of type %s needs expectations, a plan and its digest", op.Type)
 	}
 	return nil
 }

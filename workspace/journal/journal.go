@@ -114,7 +114,7 @@ func interrupted(record *Record, now time.Time) *workspace.Result {
 		StartedAt: record.StartedAt,
 		Message:   fmt.Sprintf("the agent died while this ran, and found that at %s", now.UTC().Format(time.RFC3339)),
 	}
-	if record.Type == workspace.Apply {
+	if record.Type.Mutates() {
 		r.Message += "; what was done is not known for sure"
 	}
 	return r
@@ -135,7 +135,7 @@ func folderOf(id string) string {
 
 // durable says what must survive a loss of power. A preview that is forgotten is made again and costs nothing; to forget an
 // apply could run it twice.
-func durable(t workspace.OperationType) bool { return t != workspace.Preview }
+func durable(t workspace.OperationType) bool { return !t.Previews() }
 
 // Begin writes that an operation starts. Only after it returned may the operation do anything.
 func (j *Journal) Begin(e Entry) error {
@@ -297,7 +297,7 @@ func decodeEntry(raw []byte) (Entry, error) {
 	if err := json.Unmarshal(raw, &e); err != nil {
 		return e, fmt.Errorf("decoding journal entry: %w", err)
 	}
-	if e.ID == "" || e.Type != workspace.Preview && e.Type != workspace.Apply {
+	if e.ID == "" || !e.Type.Mutates() && !e.Type.Previews() {
 		return e, errors.New("decoding journal entry: it lacks an id or a type")
 	}
 	return e, nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/plangate/plangate/api/v1alpha1"
 	"github.com/plangate/plangate/pkg/conditions"
+	"github.com/plangate/plangate/pkg/demand"
 	"github.com/plangate/plangate/pkg/outcome"
 	"github.com/plangate/plangate/pkg/planstate"
 	"github.com/plangate/plangate/plans"
@@ -42,6 +43,8 @@ func (r *Reconciler) decide(_ context.Context, s *scope) outcome.Outcome {
 func why(s *scope) *v1alpha1.PlanTrigger {
 	last := s.stack.Status.LastPreview
 	switch {
+	case demand.Of(s.stack) == demand.Destroy && (last == nil || last.InputsDigest != s.inputsDigest):
+		return whyDestroy(s, last)
 	case last == nil:
 		return &v1alpha1.PlanTrigger{Type: v1alpha1.TriggerSpecChanged, Message: "the Stack is new"}
 	case last.InputsDigest != s.inputsDigest:
@@ -103,7 +106,9 @@ func whatMoved(s *scope, last *v1alpha1.PreviewStatus) *v1alpha1.PlanTrigger {
 		trigger.Type = v1alpha1.TriggerConfigChanged
 		words = append(words, "configuration, environment or options changed"+entriesMoved(s))
 	}
-	if last.Revision != s.revision.Commit {
+	if last.Operation == v1alpha1.PlanOperationDestroy {
+		words = append(words, fmt.Sprintf("the annotation %s is gone: what the Stack's spec says is wanted again", v1alpha1.AnnotationDestroy))
+	} else if last.Revision != s.revision.Commit {
 		trigger.Type = v1alpha1.TriggerSourceChanged
 		words = append(words, fmt.Sprintf("the source went from commit %.12s to %.12s", last.Revision, s.revision.Commit))
 	}
