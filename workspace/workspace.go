@@ -49,7 +49,8 @@ type Operation struct {
 	Stack string `json:"stack"`
 	// Backend is the backend's URL. Empty: whatever Env says, or Pulumi Cloud.
 	Backend string `json:"backend,omitempty"`
-	// Project is the name of the Pulumi project, for a destroy of a stack whose own name does not give it. Ignored otherwise.
+	// Project is the name of the Pulumi project, for a destroy of a stack whose own name does not give it, and for a look at the
+	// state without a source. Ignored otherwise.
 	Project string `json:"project,omitempty"`
 	// Source is where the program comes from. Ignored for a destroy.
 	Source Source `json:"source"`

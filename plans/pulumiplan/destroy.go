@@ -15,6 +15,12 @@ import (
 
 const destroyListVersion = "plangate.dev/destroy-list/v1"
 
+// Fates that more than one place knows.
+const (
+	fateDelete = "delete"
+	fateRetain = "retain"
+)
+
 // destroyList is what the agent lists, and what an approved destroy is held to: workspace/pulumi.DestroyList.
 type destroyList struct {
 	Version     string   `json:"version"`
@@ -71,10 +77,10 @@ func DecodeDestroy(list, events []byte, stateDigest string) (plan plans.Plan, er
 func (d doomed) change(rec *record) (v1alpha1.ResourceChange, error) {
 	operation, guard := v1alpha1.ChangeDelete, v1alpha1.ResourceGuard("")
 	switch d.Fate {
-	case "delete":
+	case fateDelete:
 	case "protected":
 		guard = v1alpha1.GuardProtected
-	case "retain":
+	case fateRetain:
 		operation, guard = v1alpha1.ChangeRemove, v1alpha1.GuardRetained
 	case "forget":
 		operation = v1alpha1.ChangeRemove

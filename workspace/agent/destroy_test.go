@@ -10,8 +10,12 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/plangate/plangate/plans"
+	"github.com/plangate/plangate/plans/pulumiplan"
 	"github.com/plangate/plangate/workspace"
+	"github.com/plangate/plangate/workspace/pulumi"
 )
 
 const twoFiles = `
@@ -178,6 +182,10 @@ func TestADestroyThatFailsHalfwayIsPartialAndTheRestCanBeListed(t *testing.T) {
 	if partial.Outcome != workspace.Partial || partial.Steps.Done < 1 || partial.Steps.Done >= partial.Steps.Total || r.content("b") != "(none)" {
 		t.Fatalf("Destroy: %s %+v %s", partial.Outcome, partial.Steps, partial.Message)
 	}
+	done, notDone, err := pulumiplan.DestroyProgress(list.Plan, partial.Events)
+	if err != nil || len(done) != 1 || !strings.HasSuffix(done[0].URN, "::b") || len(notDone) != 1 || !strings.HasSuffix(notDone[0].URN, "::a") || notDone[0].Outcome != "Failed" {
+		t.Errorf("DestroyProgress: done %+v, rest %+v, %v", done, notDone, err)
+	}
 	rest := r.listed()
 	if !bytes.Contains(rest.Plan, []byte(`::a"`)) || bytes.Contains(rest.Plan, []byte(`::b"`)) {
 		t.Errorf("the rest: %s", rest.Plan)
@@ -187,5 +195,104 @@ func TestADestroyThatFailsHalfwayIsPartialAndTheRestCanBeListed(t *testing.T) {
 	}
 	if gone := r.run(r.destroy(rest)); gone.Outcome != workspace.Succeeded {
 		t.Errorf("the rest: %s %s", gone.Outcome, gone.Message)
+	}
+}
+
+// What was approved as an update never destroys, and the other way round: the agent refuses before Pulumi runs.
+func TestADestroyIsDoneOnlyForAStatementThatSaysSo(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	commit := r.commit(map[string]string{"Pulumi.yaml": destroyProgram("")})
+	planned := r.preview(commit, r.installed)
+	r.mustApply(commit, planned, r.installed)
+	list := r.listed()
+	asUpdate := func(in *plans.StatementInput) {
+		b := &in.Binding
+		in.Operation, b.Repository, b.Revision, b.Tree = "Update", "file://"+r.file("repo"), commit, planned.Facts.Tree
+	}
+	asDestroy := func(in *plans.StatementInput) {
+		b := &in.Binding
+		in.Operation, b.Repository, b.Directory, b.Revision, b.Tree = "Destroy", "", "", "", ""
+	}
+	for name, tc := range map[string]struct {
+		op     *workspace.Operation
+		change func(*plans.StatementInput)
+		says   string
+	}{
+		"a destroy by the approval of an update": {r.destroy(list), asUpdate, "operation is Update, but Destroy is asked for"},
+		"an update by the approval of a destroy": {r.apply(commit, planned, r.installed), asDestroy, "operation is Destroy, but Apply is asked for"},
+		"a destroy of another state": {r.destroy(list), func(in *plans.StatementInput) {
+			asDestroy(in)
+			in.Binding.StateDigest = "sha256:" + strings.Repeat("1", 64)
+		}, "binding.stateDigest"},
+		"a destroy of another list": {r.destroy(list), func(in *plans.StatementInput) {
+			asDestroy(in)
+			in.Artifact.Digest = "sha256:" + strings.Repeat("2", 64)
+		}, "the plan file's digest"},
+	} {
+		approve(t, tc.op, stated(t, tc.op, tc.change))
+		got := r.run(tc.op)
+		if got.Outcome != workspace.Failed || got.Reason != workspace.ReasonApprovalInvalid || !strings.Contains(got.Message, tc.says) || r.content("a") != "one" {
+			t.Errorf("%s: want it refused for %q, got %s %s: %s; a is %q", name, tc.says, got.Outcome, got.Reason, got.Message, r.content("a"))
+		}
+	}
+	op := r.destroy(list)
+	approve(t, op, stated(t, op, asDestroy))
+	if got := r.run(op); got.Outcome != workspace.Succeeded || r.content("a") != "(none)" {
+		t.Errorf("Destroy: %s %s: %s", got.Outcome, got.Reason, got.Message)
+	}
+}
+
+// A state that somebody moves when all was compared is not destroyed either.
+func TestAStateThatMovesAfterItWasComparedStopsTheDestroy(t *testing.T) {
+	t.Parallel()
+	r := newFolders(t, nil)
+	mover := &lateMover{CLI: pulumi.New("", r.environ(), 20*time.Second), move: func() {}}
+	r.driver = mover
+	r.serve()
+	r.made("")
+	list := r.listed()
+	mover.move = func() { r.pendingAs("updating", "a") }
+	got := r.run(r.destroy(list))
+	if got.Outcome != workspace.Stale || len(got.Mismatches) != 1 || got.Mismatches[0].Field != "stateDigest" {
+		t.Errorf("Destroy: want Stale, got %s %s %q", got.Outcome, got.Reason, got.Message)
+	}
+	if r.content("a") != "one" || r.content("b") != "two" || len(r.locks()) != 0 {
+		t.Errorf("a is %q, b is %q, locks %v", r.content("a"), r.content("b"), r.locks())
+	}
+}
+
+func TestADestroyWaitsForALockAndReleasesThatOfADeadPod(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.made("")
+	list := r.listed()
+	r.lock("pulumi", "web-workspace-abcdefgh", 17, time.Now())
+	op := r.destroy(list)
+	got := r.run(op)
+	if got.Outcome != workspace.Failed || got.Reason != workspace.ReasonLocked || len(got.Locks) != 1 || r.content("a") != "one" {
+		t.Errorf("Destroy: want Locked, got %s %s %q, locks %+v", got.Outcome, got.Reason, got.Message, got.Locks)
+	}
+	op = r.destroy(list)
+	op.Release = []workspace.LockRelease{{Host: "web-workspace-abcdefgh", Operation: "op-dead", Cause: workspace.LockOwnDead, By: "the pod is gone"}}
+	got = r.run(op)
+	if got.Outcome != workspace.Succeeded || len(got.Released) != 1 || r.content("a") != "(none)" {
+		t.Errorf("Destroy: %s %s %q, released %+v", got.Outcome, got.Reason, got.Message, got.Released)
+	}
+}
+
+func TestALookAtTheStateOfADestroyNeedsNoSource(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.made("")
+	list := r.listed()
+	op := r.destroyOperation("")
+	op.Expect = list.Facts
+	if sight := r.look(workspace.LookState, op); sight.Reason != "" || sight.StateDigest != list.Facts.StateDigest {
+		t.Errorf("nothing was changed: %+v", sight)
+	}
+	r.pendingAs("updating", "a")
+	if sight := r.look(workspace.LookState, op); sight.Reason != "" || sight.StateDigest == list.Facts.StateDigest {
+		t.Errorf("the state was changed: %+v", sight)
 	}
 }
