@@ -130,7 +130,7 @@ test-unit: ## Run the tests that need no cluster (PKG=, RUN=, RACE=1)
 	@$(SIGNING_TOOLS); \
 	PLANGATE_TEST_PATH=$$(hack/cache/path.sh pulumi pulumi-language-yaml pulumi-kubernetes); \
 	export PLANGATE_TEST_PATH; \
-	$(with_race) $(GO_TEST) $(RACE_FLAG) -timeout 15m $(UNIT_PACKAGES) $(SUMMARY)
+	$(with_race) $(GO_TEST) $(RACE_FLAG) -timeout 30m $(UNIT_PACKAGES) $(SUMMARY)
 ifeq ($(PKG),)
 	@for module in $(SMALL_MODULES); do \
 	  [ -n "$$(find $$module -name '*_test.go' -print -quit)" ] || continue; \
@@ -143,7 +143,7 @@ test-envtest: ## Run the tests against a real API server
 	@$(SIGNING_TOOLS); \
 	KUBEBUILDER_ASSETS=$$(hack/cache/path.sh kubernetes); \
 	export KUBEBUILDER_ASSETS; \
-	$(with_race) $(GO_TEST) $(RACE_FLAG) -timeout 15m ./tests/envtest/... $(SUMMARY)
+	$(with_race) $(GO_TEST) $(RACE_FLAG) -timeout 30m ./tests/envtest/... $(SUMMARY)
 
 # What was tried and what the answer was goes into a file, which is shown in the end.
 .PHONY: attacks
