@@ -4,6 +4,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -40,8 +41,11 @@ func (w *world) gone() {
 	w.t.Helper()
 	eventually(w.t, "Stack, plans and Workspace to be gone", slow, func() error {
 		err := cluster.client.Get(w.ctx(), client.ObjectKey{Namespace: w.namespace, Name: stackName}, &v1alpha1.Stack{})
+		if err == nil {
+			return errors.New("the Stack is there")
+		}
 		if !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the Stack is there (%v)", err)
+			return err
 		}
 		plans, workspaces := &v1alpha1.UpdatePlanList{}, &v1alpha1.WorkspaceList{}
 		for _, list := range []client.ObjectList{plans, workspaces} {
@@ -56,10 +60,12 @@ func (w *world) gone() {
 	})
 }
 
-// both propagations, the second with a source that is gone; the files are looked at from a pod of the next Stack.
+// All propagations that kubectl has, the foreground with a source that is gone; the files are looked at from a pod of the next Stack.
 func TestADeletedStackIsDestroyedAfterItsApprovalAlsoWhenTheSourceIsGone(t *testing.T) {
-	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground} {
+	t.Parallel()
+	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan} {
 		t.Run(string(policy), func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t)
 			first := w.made(file{name: "one", content: "1"}, file{name: "two", content: "2"})
 			if policy == metav1.DeletePropagationForeground {

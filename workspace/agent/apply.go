@@ -163,7 +163,7 @@ func (x *execution) freed(ctx context.Context, verdict pulumi.Verdict) bool {
 
 // guarded runs the constrained update, or the destroy, once. As soon as it tells something it holds the lock, and nobody can move
 // the state any more: if somebody did since it was compared, it is stopped before its own preview has ended.
-func (x *execution) guarded(ctx context.Context, real func(context.Context, pulumi.Request) (*pulumi.Run, error), plan string) (*pulumi.Run, error) {
+func (x *execution) guarded(ctx context.Context, start func(context.Context, pulumi.Request) (*pulumi.Run, error), plan string) (*pulumi.Run, error) {
 	guarded, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	request, first := x.request(plan), true
@@ -177,7 +177,7 @@ func (x *execution) guarded(ctx context.Context, real func(context.Context, pulu
 		}
 		told(phase, event)
 	}
-	run, err := real(guarded, request)
+	run, err := start(guarded, request)
 	if err != nil {
 		return nil, fail(workspace.ReasonPulumiUnavailable, err)
 	}
