@@ -16,12 +16,13 @@ import (
 	"github.com/plangate/plangate/api/v1alpha1"
 )
 
-// made creates a Stack that is destroyed when it is deleted, and applies its first plan.
+// made creates a Stack that is destroyed when it is deleted, from a branch of its own, and applies its first plan.
 func (w *world) made(files ...file) *v1alpha1.UpdatePlan {
 	w.t.Helper()
 	w.push(program(files...))
+	w.git("push", "-q", "origin", "HEAD:passing")
 	stack := w.newStack()
-	stack.Spec.DestroyOnFinalize = true
+	stack.Spec.Branch, stack.Spec.DestroyOnFinalize = "passing", true
 	w.create(stack)
 	first := w.plan()
 	w.applied(first)
@@ -69,7 +70,7 @@ func TestADeletedStackIsDestroyedAfterItsApprovalAlsoWhenTheSourceIsGone(t *test
 			w := newWorld(t)
 			first := w.made(file{name: "one", content: "1"}, file{name: "two", content: "2"})
 			if policy == metav1.DeletePropagationForeground {
-				w.git("push", "-q", "origin", "--delete", "main")
+				w.git("push", "-q", "origin", "--delete", "passing")
 			}
 			w.deleteStack(policy)
 			plan := w.plan(first)
