@@ -68,7 +68,7 @@ func TestADeletedStackIsDestroyedAfterItsApprovalAlsoWhenTheSourceIsGone(t *test
 		t.Run(string(policy), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			first := w.made(file{name: "one", content: "1"}, file{name: "two", content: "2"})
+			first := w.made(file{name: "one", content: "first"}, file{name: "two", content: "second"})
 			if policy == metav1.DeletePropagationForeground {
 				w.git("push", "-q", "origin", "--delete", "passing")
 			}
@@ -83,13 +83,13 @@ func TestADeletedStackIsDestroyedAfterItsApprovalAlsoWhenTheSourceIsGone(t *test
 					t.Errorf("kubectl describe does not say %q:\n%s", want, described)
 				}
 			}
-			if got := w.file("one") + w.file("two"); got != "12" {
+			if got := w.file("one") + w.file("two"); got != "firstsecond" {
 				t.Fatalf("before the approval the files hold %q", got)
 			}
 			w.approve(plan)
 			w.gone()
 
-			w.push(program(file{name: "other", content: "3"}))
+			w.push(program(file{name: "other", content: "third"}))
 			w.create(w.newStack())
 			w.applied(w.plan())
 			if got := w.file("one") + w.file("two"); got != "" {
@@ -102,7 +102,7 @@ func TestADeletedStackIsDestroyedAfterItsApprovalAlsoWhenTheSourceIsGone(t *test
 func TestAnOrphanedStackGoesAndWhatItMadeStays(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	first := w.made(file{name: "kept", content: "1"})
+	first := w.made(file{name: "kept", content: "first"})
 	w.deleteStack(metav1.DeletePropagationBackground)
 	w.plan(first)
 	w.annotate(w.stack(), v1alpha1.AnnotationOrphan, string(w.stack().UID))
@@ -113,7 +113,7 @@ func TestAnOrphanedStackGoesAndWhatItMadeStays(t *testing.T) {
 	}
 	w.create(w.newStack())
 	w.condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonInSync)
-	if got := w.file("kept"); got != "1" {
+	if got := w.file("kept"); got != "first" {
 		t.Errorf("the file holds %q", got)
 	}
 }
