@@ -9,7 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -116,4 +118,31 @@ func TestAnOrphanedStackGoesAndWhatItMadeStays(t *testing.T) {
 	if got := w.file("kept"); got != "first" {
 		t.Errorf("the file holds %q", got)
 	}
+}
+
+// A namespace that is deleted takes the pods and plans first: the Stack says what can be done, and goes when somebody says so.
+func TestAStackInANamespaceThatIsDeletedSaysWhatToDoAndGoesAsAnOrphan(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.made(file{name: "kept", content: "first"})
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}
+	if err := cluster.client.Delete(w.ctx(), namespace); err != nil {
+		t.Fatalf("deleting the namespace: %v", err)
+	}
+	command := v1alpha1.AnnotationOrphan + "=" + string(w.stack().UID)
+	eventually(t, "the Stack to say that its namespace goes", slow, func() error {
+		ready := meta.FindStatusCondition(w.stack().Status.Conditions, v1alpha1.ConditionReady)
+		if ready == nil || ready.Reason != v1alpha1.ReasonNamespaceTerminating || !strings.Contains(ready.Message, command) {
+			return fmt.Errorf("the Stack says %+v", ready)
+		}
+		return nil
+	})
+	w.annotate(w.stack(), v1alpha1.AnnotationOrphan, string(w.stack().UID))
+	eventually(t, "the namespace to be gone", slow, func() error {
+		err := cluster.client.Get(w.ctx(), client.ObjectKeyFromObject(namespace), namespace)
+		if err == nil {
+			return fmt.Errorf("it is there: %+v", namespace.Status)
+		}
+		return client.IgnoreNotFound(err)
+	})
 }
