@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/plangate/plangate/workspace"
 	"github.com/plangate/plangate/workspace/pulumi"
@@ -162,28 +163,39 @@ func (x *execution) freed(ctx context.Context, verdict pulumi.Verdict) bool {
 }
 
 // guarded runs the constrained update, or the destroy, once. As soon as it tells something it holds the lock, and nobody can move
-// the state any more: if somebody did since it was compared, it is stopped before its own preview has ended.
+// the state any more: if somebody did since it was compared, it is stopped, at the latest when its own preview has ended.
 func (x *execution) guarded(ctx context.Context, start func(context.Context, pulumi.Request) (*pulumi.Run, error), plan string) (*pulumi.Run, error) {
 	guarded, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	request, first := x.request(plan), true
-	told := request.OnEvent
-	request.OnEvent = func(phase int, event []byte) {
-		if first {
-			first = false
+	var compare sync.Once
+	var moved *stop
+	still := func() bool {
+		compare.Do(func() {
 			if err := x.guard(ctx); err != nil {
 				cancel(err)
 			}
-		}
+		})
+		var is *stop
+		return !errors.As(context.Cause(guarded), &is)
+	}
+	request, pid := x.request(plan), 0
+	told, noted := request.OnEvent, request.OnStart
+	request.OnEvent = func(phase int, event []byte) {
+		still()
 		told(phase, event)
 	}
+	request.OnStart = func(p int) {
+		pid = p
+		noted(p)
+	}
+	request.Gate = still
 	run, err := start(guarded, request)
 	if err != nil {
 		return nil, fail(workspace.ReasonPulumiUnavailable, err)
 	}
 	x.run = run
-	var moved *stop
-	if errors.As(context.Cause(guarded), &moved) && run.Interrupted && run.Tally.Started == 0 {
+	if errors.As(context.Cause(guarded), &moved) && run.Tally.Started == 0 {
+		x.dropLock(context.WithoutCancel(ctx), pid)
 		return nil, moved
 	}
 	return run, nil

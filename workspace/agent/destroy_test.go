@@ -243,11 +243,21 @@ func TestADestroyIsDoneOnlyForAStatementThatSaysSo(t *testing.T) {
 	}
 }
 
-// A state that somebody moves when all was compared is not destroyed either.
+// A state that somebody moves when all was compared is not destroyed either, however long the look at it takes: Pulumi waits.
 func TestAStateThatMovesAfterItWasComparedStopsTheDestroy(t *testing.T) {
 	t.Parallel()
+	for name, slow := range map[string]time.Duration{"at once": 0, "by a slow look": 3 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			lateMove(t, slow)
+		})
+	}
+}
+
+func lateMove(t *testing.T, slow time.Duration) {
+	t.Helper()
 	r := newFolders(t, nil)
-	mover := &lateMover{CLI: pulumi.New("", r.environ(), 20*time.Second), move: func() {}}
+	mover := &lateMover{CLI: pulumi.New("", r.environ(), 20*time.Second), move: func() {}, slow: slow}
 	r.driver = mover
 	r.serve()
 	r.made("")

@@ -135,7 +135,7 @@ func (x *execution) hasLeft(lock workspace.Lock, r *journal.Record) bool {
 }
 
 // mayLeaveLock are the ends after which a lock can be left: a process that had to be killed leaves its own, too.
-var mayLeaveLock = map[workspace.Outcome]bool{workspace.Interrupted: true, workspace.Cancelled: true, workspace.Partial: true}
+var mayLeaveLock = map[workspace.Outcome]bool{workspace.Interrupted: true, workspace.Cancelled: true, workspace.Partial: true, workspace.Stale: true}
 
 // heldDuring says whether the lock was taken while the operation ran. The lock's time has whole seconds.
 func (x *execution) heldDuring(lock workspace.Lock, r *journal.Record) bool {
@@ -167,13 +167,25 @@ func (x *execution) compareState(ctx context.Context) error {
 }
 
 // guard compares the state once more when the lock is held, where that takes no time.
-func (x *execution) guard(ctx context.Context) error {
+func (x *execution) guard(ctx context.Context) *stop {
 	if _, err := x.driver.Locks(ctx, x.target); err != nil {
-		return nil //nolint:nilerr // it was compared a moment ago
+		return nil // it was compared a moment ago
 	}
 	var moved *stop
 	if err := x.compareState(ctx); errors.As(err, &moved) && moved.outcome == workspace.Stale {
 		return moved
 	}
 	return nil
+}
+
+// dropLock removes the lock that a process of this operation left when it was killed before it began anything real.
+func (x *execution) dropLock(ctx context.Context, pid int) {
+	locks, err := x.driver.Locks(ctx, x.target)
+	locks = slices.DeleteFunc(locks, func(l workspace.Lock) bool { return pid == 0 || l.PID != pid || l.Host != x.host })
+	if err == nil && len(locks) > 0 {
+		err = x.driver.Unlock(ctx, x.target, locks)
+	}
+	if err != nil {
+		x.config.Log.Error(err, "Could not remove the lock of a process that was killed", "operation", x.op.ID, "pid", pid)
+	}
 }

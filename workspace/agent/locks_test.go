@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -167,15 +168,27 @@ func TestALockOfADeadPodIsReleasedByItsHost(t *testing.T) {
 type lateMover struct {
 	*pulumi.CLI
 	move func()
+	// slow is how long a look at the locks takes once Pulumi was started.
+	slow    time.Duration
+	started atomic.Bool
+}
+
+func (l *lateMover) Locks(ctx context.Context, t pulumi.Target) ([]workspace.Lock, error) {
+	if l.started.Load() {
+		time.Sleep(l.slow)
+	}
+	return l.CLI.Locks(ctx, t)
 }
 
 func (l *lateMover) Up(ctx context.Context, r pulumi.Request) (*pulumi.Run, error) {
 	l.move()
+	l.started.Store(true)
 	return l.CLI.Up(ctx, r)
 }
 
 func (l *lateMover) Destroy(ctx context.Context, r pulumi.Request) (*pulumi.Run, error) {
 	l.move()
+	l.started.Store(true)
 	return l.CLI.Destroy(ctx, r)
 }
 
@@ -190,6 +203,7 @@ func TestAStateThatMovesAfterItWasComparedStopsTheUpdate(t *testing.T) {
 	r.mustApply(commit, r.preview(commit, config("content", "one")), config("content", "one"))
 	preview := r.preview(commit, config("content", "two"))
 	mover.move = func() { r.pendingAs("updating", "a") }
+	mover.started.Store(false)
 	got := r.run(r.apply(commit, preview, config("content", "two")))
 	if got.Outcome != workspace.Stale || len(got.Mismatches) != 1 || got.Mismatches[0].Field != "stateDigest" {
 		t.Errorf("Apply: want Stale, got %s %s %q", got.Outcome, got.Reason, got.Message)

@@ -15,6 +15,8 @@ import (
 	"sort"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"sigs.k8s.io/yaml"
@@ -195,7 +197,12 @@ func (c *CLI) engine(ctx context.Context, r Request, args []string) (*Run, error
 	if err != nil {
 		return nil, err
 	}
-	events, err := newEventServer(r.OnEvent)
+	var pid atomic.Int64
+	events, err := newEventServer(&r, func() {
+		if p := int(pid.Load()); p > 0 {
+			_ = syscall.Kill(-p, syscall.SIGKILL)
+		}
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +210,13 @@ func (c *CLI) engine(ctx context.Context, r Request, args []string) (*Run, error
 		"--non-interactive", "--color", "never")
 	args = append(args, r.flags()...)
 	env := append(append([]string(nil), r.Env...), "PULUMI_DEBUG_COMMANDS=true")
-	e, err := run(ctx, binary, call{args: args, dir: r.Dir, env: env, onStart: r.OnStart, onLine: r.OnLine, grace: c.grace})
+	onStart := func(p int) {
+		pid.Store(int64(p))
+		if r.OnStart != nil {
+			r.OnStart(p)
+		}
+	}
+	e, err := run(ctx, binary, call{args: args, dir: r.Dir, env: env, onStart: onStart, onLine: r.OnLine, grace: c.grace})
 	raw, tally := events.close()
 	if err != nil {
 		return nil, err

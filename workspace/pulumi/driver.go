@@ -51,6 +51,9 @@ type Request struct {
 	OnStart func(pid int)
 	// OnEvent is called for each engine event as it comes, with its JSON. Phases start at 1.
 	OnEvent func(phase int, event []byte)
+	// Gate is asked when the preview of an update or a destroy has told all, and before anything real is begun: the CLI waits for
+	// the answer, with the stack's lock in its hand. False: it is killed where it stands, and its lock is left. Nil: it goes on.
+	Gate func() bool
 	// OnLine is called for each line of the output, as it comes. It may hold secrets.
 	OnLine func(line string)
 }

@@ -44,19 +44,22 @@ type eventServer struct {
 	dir     string
 	socket  string
 	onEvent func(int, []byte)
+	// gate is the Request's, kill ends the CLI.
+	gate func() bool
+	kill func()
 
 	mu     sync.Mutex
 	events bytes.Buffer
 	tally  Tally
 }
 
-func newEventServer(onEvent func(int, []byte)) (*eventServer, error) {
+func newEventServer(r *Request, kill func()) (*eventServer, error) {
 	// Not in the scratch folder: a socket's path must be short.
 	dir, err := os.MkdirTemp("", "plangate-")
 	if err != nil {
 		return nil, fmt.Errorf("making event folder: %w", err)
 	}
-	s := &eventServer{dir: dir, socket: filepath.Join(dir, "events"), onEvent: onEvent}
+	s := &eventServer{dir: dir, socket: filepath.Join(dir, "events"), onEvent: r.OnEvent, gate: r.Gate, kill: kill}
 	l, err := net.Listen("unix", s.socket)
 	if err != nil {
 		_ = os.RemoveAll(dir)
@@ -79,6 +82,12 @@ func (s *eventServer) StreamEvents(stream grpc.ClientStreamingServer[pulumirpc.E
 	s.mu.Unlock()
 	for {
 		r, err := stream.Recv()
+		if err != nil && phase == 1 && s.gate != nil && !s.gate() {
+			// The CLI waits for the end of this call before it goes on to what is real: it never comes.
+			s.kill()
+			<-stream.Context().Done()
+			return stream.Context().Err()
+		}
 		if err != nil {
 			return stream.SendAndClose(&emptypb.Empty{})
 		}
