@@ -168,14 +168,15 @@ func (x *execution) compareState(ctx context.Context) error {
 
 // guard compares the state once more when the lock is held, where that takes no time.
 func (x *execution) guard(ctx context.Context) *stop {
-	if _, err := x.driver.Locks(ctx, x.target); err != nil {
-		return nil // it was compared a moment ago
+	_, err := x.driver.Locks(ctx, x.target)
+	if err == nil {
+		err = x.compareState(ctx)
 	}
 	var moved *stop
-	if err := x.compareState(ctx); errors.As(err, &moved) && moved.outcome == workspace.Stale {
+	if errors.As(err, &moved) && moved.outcome == workspace.Stale {
 		return moved
 	}
-	return nil
+	return nil // where the backend shows no locks it was compared a moment ago
 }
 
 // dropLock removes the lock that a process of this operation left when it was killed before it began anything real.
