@@ -42,6 +42,8 @@ type UpdatePlan struct {
 }
 
 // UpdatePlanSpec is one change of one Stack.
+//
+// +kubebuilder:validation:XValidation:rule="self.operation == 'Destroy' || has(self.binding.revision)",message="binding.revision is required: but for a Destroy an approval is tied to a commit"
 type UpdatePlanSpec struct {
 	// stackRef is the Stack object that was read for this plan.
 	// +required

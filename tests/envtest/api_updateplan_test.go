@@ -49,14 +49,15 @@ func TestUpdatePlanFields(t *testing.T) {
 		"a longer statement": {edit: set("spec.statement", strings.Repeat("s", 65537)), want: "spec.statement: Too long", reason: "the object is bounded"},
 
 		"sequence 0":             {edit: set("spec.sequence", 0), want: "spec.sequence", reason: "counting starts at 1"},
-		"a destroy":              {edit: set("spec.operation", "Destroy"), want: `spec.operation: Unsupported value: "Destroy"`, reason: "this version cannot do it"},
+		"a destroy":              {edit: set("spec.operation", "Destroy"), reason: "it is one of two"},
+		"an unknown operation":   {edit: set("spec.operation", "Explode"), want: `spec.operation: Unsupported value: "Explode"`, reason: "this version cannot do it"},
 		"an unknown trigger":     {edit: set("spec.trigger.type", "Whim"), want: `spec.trigger.type: Unsupported value: "Whim"`, reason: "an unknown value is never taken for a known one"},
 		"a long trigger message": {edit: set("spec.trigger.message", strings.Repeat("m", 1025)), want: "spec.trigger.message: Too long", reason: "the object is bounded"},
 		"no expiry":              {edit: unset("spec.notAfter"), want: "spec.notAfter: Required value", reason: "every plan ends"},
 		"a bad expiry":           {edit: set("spec.notAfter", "tomorrow"), want: "spec.notAfter", reason: "it is a time"},
 		"no brief":               {edit: unset("spec.summary.brief"), want: "spec.summary.brief: Required value", reason: "it is a column"},
 		"no state digest":        {edit: unset("spec.binding.stateDigest"), want: "spec.binding.stateDigest: Required value", reason: "an approval is tied to it"},
-		"no revision":            {edit: unset("spec.binding.revision"), want: "spec.binding.revision: Required value", reason: "an approval is tied to it"},
+		"no revision":            {edit: unset("spec.binding.revision"), want: "binding.revision is required", reason: "an approval is tied to it"},
 		"no Stack version":       {edit: unset("spec.stackRef.resourceVersion"), want: "spec.stackRef.resourceVersion: Required value", reason: "a plan is tied to the read of its Stack"},
 
 		"100 changes":       {edit: set("spec.changes", times(100, change)), reason: "the most"},
