@@ -14,6 +14,17 @@ const (
 	// AnnotationRequestPlan on a Stack asks for a new preview, and a new plan if there is something to change. Any value
 	// that differs from the last one is a new request; a time stamp is customary.
 	AnnotationRequestPlan = "plangate.dev/request-plan"
+	// AnnotationCheckDrift on a Stack asks for a look at the real resources. Any value that differs from the last one is a new
+	// request; "now" always is one, and is taken away once it is acted on.
+	AnnotationCheckDrift = "plangate.dev/check-drift"
+	// AnnotationAcceptDrift on a Stack asks for an UpdatePlan by which Pulumi's state takes the values of the real resources, as
+	// far as they differ. Values are as for AnnotationCheckDrift.
+	AnnotationAcceptDrift = "plangate.dev/accept-drift"
+	// AnnotationRepairDrift on a Stack lets drift be planned to be put back once more that was held because the same fields were
+	// put back again and again. Its value is status.drift.loop.digest.
+	AnnotationRepairDrift = "plangate.dev/repair-drift"
+	// RequestNow is a value that is always a new request.
+	RequestNow = "now"
 )
 
 // Annotations and labels that the operator sets.
@@ -45,10 +56,14 @@ const (
 	ComponentStackKey    = "stack-key"
 	ComponentOutputs     = "outputs"
 	ComponentTLS         = "workspace-tls"
+	ComponentDriftReport = "drift-report"
 )
 
 // Finalizer keeps an object until no operation of its Stack runs any more.
 const Finalizer = "plangate.dev/operation"
+
+// DriftReportName is the name of the ConfigMap that holds the report of a Stack's last drift check.
+func DriftReportName(stack string) string { return stack + "-plangate-drift" }
 
 // OutputsSecretName is the name of the Secret that holds a Stack's outputs whole.
 func OutputsSecretName(stack string) string { return stack + "-plangate-outputs" }

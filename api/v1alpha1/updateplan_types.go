@@ -50,7 +50,7 @@ type UpdatePlanSpec struct {
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	Sequence int64 `json:"sequence"`
-	// operation is what is done: Update.
+	// operation is what is done: Update or Refresh.
 	// +required
 	Operation PlanOperation `json:"operation"`
 	// trigger tells why the plan was made.
@@ -110,14 +110,20 @@ type StackReference struct {
 }
 
 // PlanOperation is what a plan does.
-// +kubebuilder:validation:Enum=Update
+// +kubebuilder:validation:Enum=Update;Refresh
 type PlanOperation string
 
-// PlanOperationUpdate brings the world to what the program asks for.
-const PlanOperationUpdate PlanOperation = "Update"
+// What a plan can do.
+const (
+	// PlanOperationUpdate brings the world to what the program asks for.
+	PlanOperationUpdate PlanOperation = "Update"
+	// PlanOperationRefresh brings Pulumi's state to what the world is: drift is accepted. It changes nothing real. The plan's
+	// artifact is the list of what is accepted.
+	PlanOperationRefresh PlanOperation = "Refresh"
+)
 
 // TriggerType tells what made the operator preview.
-// +kubebuilder:validation:Enum=SpecChanged;SourceChanged;ConfigChanged;Requested;Retry
+// +kubebuilder:validation:Enum=SpecChanged;SourceChanged;ConfigChanged;Requested;Retry;Drifted
 type TriggerType string
 
 // What can make the operator preview.
@@ -127,6 +133,8 @@ const (
 	TriggerConfigChanged TriggerType = "ConfigChanged"
 	TriggerRequested     TriggerType = "Requested"
 	TriggerRetry         TriggerType = "Retry"
+	// TriggerDrifted: the real resources are not as Pulumi left them.
+	TriggerDrifted TriggerType = "Drifted"
 )
 
 // PlanTrigger tells why a plan was made.
@@ -171,6 +179,11 @@ type Binding struct {
 	// refresh tells whether the real resources are read before preview and apply.
 	// +optional
 	Refresh bool `json:"refresh,omitempty"`
+	// refreshedDigest is the digest of what was found to differ from the state when the real resources were read: more, other
+	// or less drift than the plan shows makes it stale. Absent: they were not read.
+	// +optional
+	// +kubebuilder:validation:MaxLength=71
+	RefreshedDigest string `json:"refreshedDigest,omitempty"`
 	// configEntries are one short keyed digest for each entry of the configuration and the environment, so that what moved in
 	// configDigest can be named. Absent: there are none, or too many to list.
 	// +optional
