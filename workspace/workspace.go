@@ -22,7 +22,16 @@ const (
 	Preview OperationType = "Preview"
 	// Apply runs `pulumi up --plan` with its constrained preview.
 	Apply OperationType = "Apply"
+	// DriftCheck runs a preview that reads the real resources first, and changes neither them nor the state. It gives way at
+	// once to any other operation. That it failed may be what there is to know: its Events tell.
+	DriftCheck OperationType = "DriftCheck"
+	// Accept takes the values of real resources into the state: of those, and exactly to the values, that Plan lists
+	// (drift.Acceptance). It changes nothing real.
+	Accept OperationType = "Accept"
 )
+
+// Applies tells whether an operation of the type changes something: it needs expectations and a plan.
+func (t OperationType) Applies() bool { return t == Apply || t == Accept }
 
 // Operation is one run of Pulumi for one stack. Everything in it is used for that run alone.
 type Operation struct {
@@ -50,11 +59,12 @@ type Operation struct {
 	FallbackSalt string `json:"fallbackSalt,omitempty"`
 	// Options are the flags of preview and apply.
 	Options Options `json:"options"`
-	// Expect is what an Apply requires to be unchanged. Required for Apply, ignored for Preview.
+	// Expect is what an Apply or Accept requires to be unchanged. Required for those, ignored for the others.
 	Expect *Facts `json:"expect,omitempty"`
-	// PlanDigest is "sha256:…" of Plan. Required for Apply.
+	// PlanDigest is "sha256:…" of Plan. Required for Apply and Accept.
 	PlanDigest string `json:"planDigest,omitempty"`
-	// Plan is the plan file that an Apply is constrained to. Streamed, never part of the JSON form.
+	// Plan is the plan file that an Apply is constrained to, or the list of what an Accept accepts. Streamed, never part of the
+	// JSON form.
 	Plan []byte `json:"-"`
 }
 
@@ -103,6 +113,9 @@ type Facts struct {
 	// Plugins are the provider plugins that state and plan need, as Pulumi finds them, sorted. Known after a preview that
 	// succeeded, and before an Apply.
 	Plugins []Plugin `json:"plugins,omitempty"`
+	// RefreshedDigest is "sha256:…" of what was found drifted when the real resources were read: drift.Report.Bound. Empty: they
+	// were not read, or not all of them could be.
+	RefreshedDigest string `json:"refreshedDigest,omitempty"`
 }
 
 // Plugin is a provider plugin as Pulumi finds it.
@@ -126,7 +139,7 @@ const (
 	Succeeded Outcome = "Succeeded"
 	// Failed: Pulumi, git or the configuration failed; for an Apply, before anything was changed.
 	Failed Outcome = "Failed"
-	// Stale: an Apply found its expectations not met and did not run Pulumi's update. See Mismatches.
+	// Stale: an Apply or Accept found its expectations not met and did not run Pulumi's update. See Mismatches.
 	Stale Outcome = "Stale"
 	// Violated: an Apply met something that the plan does not allow, and nothing was changed.
 	Violated Outcome = "Violated"

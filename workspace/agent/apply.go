@@ -63,13 +63,20 @@ func pluginsBut(all, others []workspace.Plugin) string {
 
 // stateDetail names the resources that differ from the state that the preview saw, when it is remembered.
 func (x *execution) stateDetail(wanted string) string {
-	var was pulumi.State
+	was, remembered := x.remembered(wanted)
 	if wanted == pulumi.EmptyState {
 		was.Digest = wanted
-	} else if json.Unmarshal(x.states.Get(wanted), &was) != nil {
+	} else if !remembered {
 		return ""
 	}
 	return strings.Join(pulumi.Differences(was, x.state, maxMentioned), ", ")
+}
+
+// remembered are the digests of an earlier look at the state, or at the real resources.
+func (x *execution) remembered(digest string) (pulumi.State, bool) {
+	var was pulumi.State
+	err := json.Unmarshal(x.states.Get(digest), &was)
+	return was, err == nil
 }
 
 // apply runs the constrained update. A lock that a cut-off operation of this agent left is released, once.
@@ -83,12 +90,11 @@ func (x *execution) apply(ctx context.Context) error {
 		return fmt.Errorf("writing plan: %w", err)
 	}
 	for attempt := 1; ; attempt++ {
-		run, err := x.driver.Up(ctx, x.request(plan))
+		run, verdict, err := x.up(ctx, plan)
 		if err != nil {
 			return fail(workspace.ReasonPulumiUnavailable, err)
 		}
 		x.run = run
-		verdict := pulumi.JudgeUp(run)
 		if attempt > 1 || verdict.Reason != workspace.ReasonLocked || !x.ownDeadLock(run) {
 			x.take(verdict)
 			return nil
@@ -99,6 +105,34 @@ func (x *execution) apply(ctx context.Context) error {
 			return nil //nolint:nilerr // still locked: the verdict says by whom
 		}
 	}
+}
+
+// up runs the constrained update once. When the real resources were looked at before, it is stopped if it finds others.
+func (x *execution) up(ctx context.Context, plan string) (*pulumi.Run, pulumi.Verdict, error) {
+	request := x.request(plan)
+	if x.seen == nil {
+		run, err := x.driver.Up(ctx, request)
+		if err != nil {
+			return nil, pulumi.Verdict{}, err
+		}
+		return run, pulumi.JudgeUp(run), nil
+	}
+	watched, cancel := context.WithCancel(ctx)
+	defer cancel()
+	g, count := x.newGuard(cancel), request.OnEvent
+	request.OnEvent = func(phase int, event []byte) {
+		count(phase, event)
+		g.take(phase, event)
+	}
+	run, err := x.driver.Up(watched, request)
+	if err != nil {
+		return nil, pulumi.Verdict{}, err
+	}
+	verdict := pulumi.JudgeUp(run)
+	if moved := g.moved(); moved != "" {
+		verdict = g.verdict(verdict, moved)
+	}
+	return run, verdict, nil
 }
 
 // ownDeadLock says whether all locks are left over from Applies of this agent that were cut off: same stack, host and

@@ -14,6 +14,7 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"github.com/plangate/plangate/plans/drift"
 	"github.com/plangate/plangate/workspace"
 	"github.com/plangate/plangate/workspace/agent/agentpb"
 	"github.com/plangate/plangate/workspace/checkout"
@@ -45,6 +46,8 @@ type execution struct {
 	run        *pulumi.Run
 	// planned counts the steps of an Apply's plan.
 	planned int
+	// seen is what a look at the real resources found. Nil: there was none.
+	seen *drift.Report
 }
 
 // stop is an operation that ends early.
@@ -81,7 +84,11 @@ func (x *execution) steps(ctx context.Context) (err error) {
 	case workspace.Preview:
 		steps = append(steps, x.initStack, x.preview)
 	case workspace.Apply:
-		steps = append(steps, x.compare, x.apply, x.readOutputs)
+		steps = append(steps, x.compare, x.lookAgain, x.apply, x.readOutputs)
+	case workspace.DriftCheck:
+		steps = append(steps, x.checkDrift)
+	case workspace.Accept:
+		steps = append(steps, x.compare, x.lookBeforeAccepting, x.accept)
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
@@ -112,6 +119,9 @@ func (x *execution) finish(ctx context.Context, err error) {
 		out.Events = x.mask.Events(x.run.Events)
 		out.Permalink = permalink(x.run.Output)
 	}
+	if x.o.hasGivenWay() && out.Outcome == workspace.Cancelled {
+		out.Reason, out.Message = workspace.ReasonGaveWay, "it made room for an operation that matters more"
+	}
 	out.Message = cut(x.mask.Text(out.Message), messageLimit)
 	out.Violations = x.mask.Texts(out.Violations)
 	out.EndedAt = x.config.Now().UTC()
@@ -129,7 +139,7 @@ func (x *execution) cleanUp() {
 }
 
 func (x *execution) prepare(ctx context.Context) error {
-	if x.op.Type == workspace.Apply && digestOf(x.op.Plan) != x.op.PlanDigest {
+	if x.op.Type.Applies() && digestOf(x.op.Plan) != x.op.PlanDigest {
 		return fail(workspace.ReasonPlanInvalid, fmt.Errorf("checking plan: its digest is %q and not %q", digestOf(x.op.Plan), x.op.PlanDigest))
 	}
 	x.planned = pulumi.PlannedSteps(x.op.Plan)
@@ -220,8 +230,11 @@ func (x *execution) gatherFacts(context.Context) error {
 	}
 	x.state = state
 	x.out.Facts.Commit, x.out.Facts.Tree, x.out.Facts.StateDigest = x.checkout.Commit, x.checkout.Tree, state.Digest
-	if x.op.Type == workspace.Apply {
+	switch x.op.Type {
+	case workspace.Apply:
 		x.findPlugins(x.op.Plan)
+	case workspace.Accept:
+		x.findPlugins(nil)
 	}
 	return nil
 }
@@ -262,14 +275,22 @@ func (x *execution) preview(ctx context.Context) error {
 	}
 	x.out.Plan = saved
 	x.findPlugins(saved)
-	raw, err := json.Marshal(x.state)
-	if err != nil {
-		return fmt.Errorf("encoding state digests: %w", err)
-	}
-	if err := x.states.Keep(x.state.Digest, raw); err != nil {
-		x.config.Log.Error(err, "Could not keep the digests of the state")
+	x.remember(x.state)
+	if x.refreshes() {
+		return x.see(saved)
 	}
 	return nil
+}
+
+// remember keeps the digests of a state, so that an apply can say what has changed since.
+func (x *execution) remember(state pulumi.State) {
+	raw, err := json.Marshal(state)
+	if err == nil {
+		err = x.states.Keep(state.Digest, raw)
+	}
+	if err != nil {
+		x.config.Log.Error(err, "Could not keep the digests of the state")
+	}
 }
 
 // configKept refuses a plan that was made with another configuration than the rendered one: the CLI writes to the file when
@@ -298,7 +319,7 @@ func (x *execution) count(t pulumi.Tally) workspace.Steps {
 func (x *execution) request(plan string) pulumi.Request {
 	var tally pulumi.Tally
 	return pulumi.Request{
-		Target: x.target, PlanFile: plan, Refresh: x.op.Options.Refresh,
+		Target: x.target, PlanFile: plan, Refresh: x.refreshes(), Expendable: x.op.Type == workspace.DriftCheck,
 		OnLine: func(line string) {
 			if strings.TrimSpace(line) != "" {
 				x.say(line)

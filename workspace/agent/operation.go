@@ -31,6 +31,8 @@ type operation struct {
 	steps   workspace.Steps
 	changed chan struct{}
 	outputs map[string]json.RawMessage
+	// gaveWay says that it was cancelled for the sake of another operation.
+	gaveWay bool
 	// unwritten is the result, when the journal could not take it.
 	unwritten *workspace.Result
 }
@@ -41,6 +43,20 @@ func newOperation(op *workspace.Operation, now time.Time) *operation {
 		id: op.ID, kind: op.Type, startedAt: now, ctx: ctx, cancel: cancel,
 		done: make(chan struct{}), changed: make(chan struct{}),
 	}
+}
+
+// giveWay cancels the operation for the sake of another.
+func (o *operation) giveWay() {
+	o.mu.Lock()
+	o.gaveWay = true
+	o.mu.Unlock()
+	o.cancel()
+}
+
+func (o *operation) hasGivenWay() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.gaveWay
 }
 
 // tell adds an event and wakes the watchers.

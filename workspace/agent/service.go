@@ -79,7 +79,7 @@ func (s *Server) Start(stream grpc.ClientStreamingServer[agentpb.StartRequest, a
 	if err := validate(op); err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
-	o, err := s.begin(op)
+	o, err := s.begin(stream.Context(), op)
 	if _, isStatus := status.FromError(err); err != nil && !isStatus {
 		return status.Error(codes.Internal, err.Error())
 	}
@@ -133,12 +133,14 @@ func validate(op *workspace.Operation) error {
 	switch {
 	case op.ID == "" || len(op.ID) > 256:
 		return errors.New("the id is empty or too long")
-	case op.Type != workspace.Preview && op.Type != workspace.Apply:
+	case op.Type != workspace.Preview && op.Type != workspace.DriftCheck && !op.Type.Applies():
 		return fmt.Errorf("the type %q is unknown", op.Type)
 	case !stackPattern.MatchString(op.Stack):
 		return errors.New("the stack's name is missing or wrong")
-	case op.Type == workspace.Apply && (op.Expect == nil || op.PlanDigest == "" || len(op.Plan) == 0):
-		return errors.New("an Apply needs expectations, a plan and its digest")
+	case op.Type.Applies() && (op.Expect == nil || op.PlanDigest == "" || len(op.Plan) == 0):
+		return fmt.Errorf("an %s needs expectations, a plan and its digest", op.Type)
+	case op.Type == workspace.Accept && op.Expect.RefreshedDigest == "":
+		return errors.New("an Accept needs to know what was found in the world")
 	}
 	return nil
 }

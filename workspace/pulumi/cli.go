@@ -169,6 +169,27 @@ func (c *CLI) Up(ctx context.Context, r Request) (*Run, error) {
 	return c.engine(ctx, r, []string{"up", "--yes", "--plan", r.PlanFile})
 }
 
+// Look runs a refresh that ends before it would write the state.
+func (c *CLI) Look(ctx context.Context, r Request) (*Run, error) {
+	return c.engine(ctx, r, append([]string{"refresh", "--preview-only"}, targets(r)...))
+}
+
+// TakeOver runs a refresh of some resources.
+func (c *CLI) TakeOver(ctx context.Context, r Request) (*Run, error) {
+	if len(r.Targets) == 0 {
+		return nil, errors.New("refreshing: no resources were named, and all of them are never taken over")
+	}
+	return c.engine(ctx, r, append([]string{"refresh", "--yes", "--skip-preview"}, targets(r)...))
+}
+
+func targets(r Request) []string {
+	var flags []string
+	for _, urn := range r.Targets {
+		flags = append(flags, "--target", urn)
+	}
+	return flags
+}
+
 func (c *CLI) engine(ctx context.Context, r Request, args []string) (*Run, error) {
 	before, err := os.ReadFile(r.ConfigFile)
 	if err != nil {
@@ -188,7 +209,7 @@ func (c *CLI) engine(ctx context.Context, r Request, args []string) (*Run, error
 		args = append(args, "--refresh")
 	}
 	env := append(append([]string(nil), r.Env...), "PULUMI_DEBUG_COMMANDS=true")
-	e, err := run(ctx, binary, call{args: args, dir: r.Dir, env: env, onStart: r.OnStart, onLine: r.OnLine, grace: c.grace})
+	e, err := run(ctx, binary, call{args: args, dir: r.Dir, env: env, onStart: r.OnStart, onLine: r.OnLine, grace: c.grace, expendable: r.Expendable})
 	raw, tally := events.close()
 	if err != nil {
 		return nil, err

@@ -42,6 +42,10 @@ type Request struct {
 	PlanFile string
 	// Refresh reads the real resources first.
 	Refresh bool
+	// Targets are the URNs of the only resources that a Refresh is about. Empty: all.
+	Targets []string
+	// Expendable says that nothing is lost when the call is killed: it is not given time to end in order.
+	Expendable bool
 	// OnStart is called with the process of the CLI.
 	OnStart func(pid int)
 	// OnEvent is called for each engine event as it comes, with its JSON. Phases start at 1.
@@ -79,6 +83,10 @@ type Driver interface {
 	Preview(ctx context.Context, r Request) (*Run, error)
 	// Up runs an update that is constrained to a plan. It never runs one without.
 	Up(ctx context.Context, r Request) (*Run, error)
+	// Look reads the real resources and changes nothing: `refresh --preview-only`. Its events tell what was found.
+	Look(ctx context.Context, r Request) (*Run, error)
+	// TakeOver reads the real resources of the request's Targets, of which there must be some, into the state: `refresh`.
+	TakeOver(ctx context.Context, r Request) (*Run, error)
 	// Unlock removes the stack's lock. Only for locks that are known to be dead.
 	Unlock(ctx context.Context, t Target) error
 	// Outputs reads the stack's outputs, secrets in clear, and the names of the secret ones.
