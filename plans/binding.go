@@ -19,6 +19,8 @@ type Facts struct {
 	StateDigest   string
 	PulumiVersion string
 	Plugins       []v1alpha1.Plugin
+	// RefreshedDigest is the digest of what was found drifted. Empty: the real resources were not read.
+	RefreshedDigest string
 }
 
 // BindingInput is what a Binding is made of.
@@ -60,6 +62,8 @@ func NewBinding(in BindingInput) (v1alpha1.Binding, error) {
 		PulumiVersion:  in.Facts.PulumiVersion,
 		Plugins:        in.Facts.Plugins,
 		WorkspaceImage: in.WorkspaceImage,
+
+		RefreshedDigest: in.Facts.RefreshedDigest,
 	}
 	return b, checkBinding(b)
 }
@@ -77,6 +81,7 @@ func checkBinding(b v1alpha1.Binding) error {
 	require("tree", b.Tree, objectPattern.MatchString(b.Tree))
 	require("configDigest", b.ConfigDigest, digestPattern.MatchString(b.ConfigDigest))
 	require("stateDigest", b.StateDigest, digestPattern.MatchString(b.StateDigest))
+	require("refreshedDigest", b.RefreshedDigest, b.RefreshedDigest == "" || digestPattern.MatchString(b.RefreshedDigest))
 	require("pulumiVersion", b.PulumiVersion, b.PulumiVersion != "" && len(b.PulumiVersion) <= 64)
 	require("workspaceImage", b.WorkspaceImage, b.WorkspaceImage != "" && len(b.WorkspaceImage) <= 1024 && utf8.ValidString(b.WorkspaceImage))
 	return errors.Join(append(errs, checkLists(b))...)

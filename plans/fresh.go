@@ -30,6 +30,7 @@ var boundFields = []boundField{
 	{name: fieldConfigDigest, value: func(b v1alpha1.Binding) string { return b.ConfigDigest }, detail: "the configuration, the environment or the options differ"},
 	{name: "stateDigest", value: func(b v1alpha1.Binding) string { return b.StateDigest }, detail: "Pulumi's state was changed since the preview"},
 	{name: "refresh", value: func(b v1alpha1.Binding) string { return strconv.FormatBool(b.Refresh) }, detail: "the real resources are read in one case and not in the other"},
+	{name: "refreshedDigest", value: func(b v1alpha1.Binding) string { return b.RefreshedDigest }, detail: "the real resources were changed since they were looked at"},
 	{name: fieldConfigEntries, list: entryTexts, detail: "the list of the configuration's entries is not the one that was approved"},
 	{name: "pulumiVersion", value: func(b v1alpha1.Binding) string { return b.PulumiVersion }, detail: "another version of Pulumi would apply the plan"},
 	{name: "plugins", list: pluginTexts, detail: "other provider plugins would apply the plan"},

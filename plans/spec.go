@@ -5,6 +5,7 @@ package plans
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,9 +25,11 @@ type SpecInput struct {
 	Nonce    string
 	Stack    v1alpha1.StackReference
 	Sequence int64
-	Trigger  v1alpha1.PlanTrigger
-	Binding  v1alpha1.Binding
-	Artifact v1alpha1.Artifact
+	// Operation is what is done. Empty: Update.
+	Operation v1alpha1.PlanOperation
+	Trigger   v1alpha1.PlanTrigger
+	Binding   v1alpha1.Binding
+	Artifact  v1alpha1.Artifact
 	// NotAfter is when the plan expires; fractions of a second are dropped.
 	NotAfter time.Time
 	// Plan is what the preview found.
@@ -49,7 +52,7 @@ func NewSpec(in SpecInput) (v1alpha1.UpdatePlanSpec, error) {
 	spec := v1alpha1.UpdatePlanSpec{
 		StackRef:         in.Stack,
 		Sequence:         in.Sequence,
-		Operation:        v1alpha1.PlanOperationUpdate,
+		Operation:        cmp.Or(in.Operation, v1alpha1.PlanOperationUpdate),
 		Trigger:          in.Trigger,
 		Binding:          in.Binding,
 		Artifact:         in.Artifact,

@@ -218,7 +218,7 @@ func (p Predicate) check() error {
 			return fmt.Errorf("statement: %s is empty", f.name)
 		}
 	}
-	if p.Operation != v1alpha1.PlanOperationUpdate {
+	if p.Operation != v1alpha1.PlanOperationUpdate && p.Operation != v1alpha1.PlanOperationRefresh {
 		return fmt.Errorf("statement: operation %q is not known", p.Operation)
 	}
 	if p.Sequence < 1 || p.Artifact.Size < 0 || len(p.Artifact.Chunks) == 0 {

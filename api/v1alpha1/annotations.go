@@ -15,7 +15,7 @@ const (
 	// that differs from the last one is a new request; a time stamp is customary.
 	AnnotationRequestPlan = "plangate.dev/request-plan"
 	// AnnotationCheckDrift on a Stack asks for a look at the real resources. Any value that differs from the last one is a new
-	// request; "now" always is one, and is taken away once it is acted on.
+	// request; "now" always is one, and the operator replaces it by the time.
 	AnnotationCheckDrift = "plangate.dev/check-drift"
 	// AnnotationAcceptDrift on a Stack asks for an UpdatePlan by which Pulumi's state takes the values of the real resources, as
 	// far as they differ. Values are as for AnnotationCheckDrift.

@@ -100,6 +100,11 @@ type DriftStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=71
 	Digest string `json:"digest,omitempty"`
+	// planned is the digest of the drift that was last planned to be put back, or that a plan about waits or was rejected: it is not
+	// planned again. Absent: none.
+	// +optional
+	// +kubebuilder:validation:MaxLength=71
+	Planned string `json:"planned,omitempty"`
 	// message says why the last check came to no end, why none is made, or why nothing is planned about the drift. Absent:
 	// there is nothing to say.
 	// +optional
@@ -154,32 +159,17 @@ type DriftedResource struct {
 	Message string `json:"message,omitempty"`
 }
 
-// DriftPurpose is what a check is for.
-// +kubebuilder:validation:Enum=Check;Accept
-type DriftPurpose string
-
-// What a check can be for.
-const (
-	// DriftPurposeCheck: to know.
-	DriftPurposeCheck DriftPurpose = "Check"
-	// DriftPurposeAccept: to plan that the state takes the world's values.
-	DriftPurposeAccept DriftPurpose = "Accept"
-)
-
 // DriftOperation is a check that was started in the workspace. It changes neither the world nor the state.
 type DriftOperation struct {
 	// id names the operation; starting it twice under one id runs it once.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	ID string `json:"id"`
-	// purpose is what it is for.
-	// +required
-	Purpose DriftPurpose `json:"purpose"`
 	// why says why it was started.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Why string `json:"why,omitempty"`
-	// inputsDigest and configDigest are what the program was run with, as in lastPreview.
+	// inputsDigest tells what the program is run with, as in lastPreview.
 	// +required
 	// +kubebuilder:validation:MaxLength=71
 	InputsDigest string `json:"inputsDigest"`
@@ -190,18 +180,10 @@ type DriftOperation struct {
 	// generation is the Stack's generation.
 	// +required
 	Generation int64 `json:"generation"`
-	// resourceVersion is the Stack's resourceVersion when its spec was read.
-	// +required
-	// +kubebuilder:validation:MaxLength=64
-	ResourceVersion string `json:"resourceVersion"`
 	// revision is the commit.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Revision string `json:"revision"`
-	// workspaceImage is the id of the image that the pod runs.
-	// +optional
-	// +kubebuilder:validation:MaxLength=1024
-	WorkspaceImage string `json:"workspaceImage,omitempty"`
 	// pod is the workspace pod that it runs in.
 	// +required
 	Pod PodReference `json:"pod"`

@@ -410,6 +410,9 @@ type PreviewOperation struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Revision string `json:"revision"`
+	// operation is what is previewed. Absent: Update.
+	// +optional
+	Operation PlanOperation `json:"operation,omitempty"`
 	// trigger tells why.
 	// +required
 	Trigger PlanTrigger `json:"trigger"`

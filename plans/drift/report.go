@@ -213,15 +213,55 @@ func (r Report) Fields() []string {
 		if !f.Class.Drifted() {
 			continue
 		}
-		head := redact.Shorten(f.Type, 120) + " " + redact.Shorten(f.Name, 120)
 		if f.Class == Deleted {
-			fields = append(fields, head)
+			fields = append(fields, Field(f.Type, f.Name, ""))
 		}
 		for _, p := range f.Properties {
 			if p.Kind == Moved {
-				fields = append(fields, redact.Shorten(head+" "+p.Path, 512))
+				fields = append(fields, Field(f.Type, f.Name, p.Path))
 			}
 		}
 	}
 	return fields
+}
+
+// Field names a property of a resource, or without a path the resource.
+func Field(typ, name, path string) string {
+	text := redact.Shorten(typ, 120) + " " + redact.Shorten(name, 120)
+	if path != "" {
+		text += " " + path
+	}
+	return redact.Shorten(text, 512)
+}
+
+// Masked returns the report with literal secret values masked in every text of it: what Pulumi did not mark but the caller knows
+// to be secret. Digests stay what they are.
+func (r Report) Masked(secrets []string) Report {
+	if len(secrets) == 0 {
+		return r
+	}
+	mask := redact.Masker(secrets)
+	pointer := func(s *string) *string {
+		if s == nil {
+			return nil
+		}
+		text := redact.Shorten(mask(*s), redact.MaxValue)
+		return &text
+	}
+	r.Summary = mask(r.Summary)
+	r.Resources, r.Obstacles = slices.Clone(r.Resources), slices.Clone(r.Obstacles)
+	for i := range r.Resources {
+		f := &r.Resources[i]
+		f.URN, f.Type, f.Name, f.Text, f.Writer = mask(f.URN), mask(f.Type), mask(f.Name), mask(f.Text), mask(f.Writer)
+		f.Properties = slices.Clone(f.Properties)
+		for j := range f.Properties {
+			p := &f.Properties[j]
+			p.Path, p.Left, p.Live, p.Wanted = mask(p.Path), pointer(p.Left), pointer(p.Live), pointer(p.Wanted)
+		}
+	}
+	for i := range r.Obstacles {
+		o := &r.Obstacles[i]
+		o.URN, o.Text, o.Writer = mask(o.URN), mask(o.Text), mask(o.Writer)
+	}
+	return r
 }

@@ -27,6 +27,7 @@ const (
 	stepPreview   = "preview"
 	stepPublish   = "publish"
 	stepPrune     = "prune"
+	stepDrift     = "drift"
 	stepSuspend   = "suspend"
 	stepRelease   = "release"
 )

@@ -95,6 +95,10 @@ func (r *Reconciler) intend(ctx context.Context, s *scope) outcome.Outcome {
 		ID: string(uuid.NewUUID()), InputsDigest: s.inputsDigest, ConfigDigest: s.configDigest, Generation: s.stack.Generation,
 		ResourceVersion: s.before.ResourceVersion, Revision: s.revision.Commit, Trigger: *s.trigger, WorkspaceImage: image, Pod: *ws.Status.Pod, StartedAt: metav1.NewTime(s.now),
 	}
+	s.stack.Status.Operation.Refresh = refreshed(s.stack, s.trigger)
+	if accepts(s.trigger, s) {
+		s.stack.Status.Operation.Operation = v1alpha1.PlanOperationRefresh
+	}
 	waiting := outcome.Wait(v1alpha1.ReasonPreviewing, s.trigger.Message, 0)
 	if err := r.writeStatus(ctx, s, outcome.Stopped{Step: stepPreview, Outcome: waiting}); err != nil {
 		s.stack.Status.Operation = nil
@@ -121,6 +125,7 @@ func (r *Reconciler) start(ctx context.Context, s *scope, target operations.Targ
 		Source: workspace.Source{URL: s.stack.Spec.ProjectRepo, Commit: op.Revision, Ref: s.revision.Ref, Dir: s.stack.Spec.RepoDir},
 	}
 	in.Operation(s.stack, order)
+	orderFor(op, order)
 	err = r.agents.Start(ctx, target, order)
 	switch {
 	case operations.IsBusy(err):
@@ -159,6 +164,9 @@ func (r *Reconciler) abandon(s *scope) outcome.Outcome {
 // interrupted records a preview that was cut off. It changed nothing, so that it is simply run again.
 func (r *Reconciler) interrupted(s *scope, why error) outcome.Outcome {
 	err := fmt.Errorf("the preview was cut off: %w", why)
+	if s.aboutDrift() {
+		return r.notPlanned(s, err)
+	}
 	r.record(s, v1alpha1.PreviewInterrupted, "", err.Error())
 	return outcome.RetryAfter(v1alpha1.ReasonPreviewInterrupted, err, r.settings.RetryInterval)
 }
@@ -172,6 +180,9 @@ func (r *Reconciler) record(s *scope, result v1alpha1.PreviewResult, plan, messa
 		if last != nil && last.InputsDigest == op.InputsDigest {
 			failures += last.Failures
 		}
+	}
+	if failures == 0 {
+		s.planned()
 	}
 	s.stack.Status.LastPreview = &v1alpha1.PreviewStatus{
 		Result: result, InputsDigest: op.InputsDigest, ConfigDigest: op.ConfigDigest, Generation: op.Generation, Revision: op.Revision,

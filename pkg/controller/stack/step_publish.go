@@ -30,7 +30,7 @@ func (r *Reconciler) publish(ctx context.Context, s *scope) outcome.Outcome {
 	if s.result == nil {
 		return outcome.Done()
 	}
-	if s.result.Outcome != workspace.Succeeded {
+	if s.result.Outcome != workspace.Succeeded && !s.mayAccept() {
 		return r.previewFailed(s)
 	}
 	if s.result.Facts == nil {
@@ -54,12 +54,12 @@ func (r *Reconciler) publish(ctx context.Context, s *scope) outcome.Outcome {
 		return outcome.Retry(v1alpha1.ReasonPublishFailed, err)
 	}
 	s.inputs = in
-	plan, stored, err := decode(s.result)
+	plan, stored, err := s.decode()
 	if err != nil {
 		return r.unusable(s, err)
 	}
 	plan = plan.Masked(in.SecretValues())
-	if plan.Empty() {
+	if plan.Empty() && s.stack.Status.Operation.Operation != v1alpha1.PlanOperationRefresh {
 		return r.noChanges(ctx, s)
 	}
 	published, err := r.create(ctx, s, plan, stored)
@@ -72,6 +72,14 @@ func (r *Reconciler) publish(ctx context.Context, s *scope) outcome.Outcome {
 	s.stack.Status.LastPreview.PlanUID = string(published.UID)
 	log.FromContext(ctx).Info("Published a plan", "UpdatePlan", published.Name, "planDigest", published.Spec.Digest, "changes", published.Spec.Summary.Brief)
 	return outcome.Done()
+}
+
+// decode reads what the preview was for.
+func (s *scope) decode() (plans.Plan, []byte, error) {
+	if s.stack.Status.Operation.Operation == v1alpha1.PlanOperationRefresh {
+		return acceptance(s.result)
+	}
+	return decode(s.result)
 }
 
 // decode reads what is shown from the very bytes that are kept and applied.
@@ -135,6 +143,9 @@ func (r *Reconciler) previewFailed(s *scope) outcome.Outcome {
 
 // unusable records a preview that nothing can be made of.
 func (r *Reconciler) unusable(s *scope, err error) outcome.Outcome {
+	if s.aboutDrift() {
+		return r.notPlanned(s, err)
+	}
 	r.record(s, v1alpha1.PreviewFailed, "", err.Error())
 	return outcome.RetryAfter(v1alpha1.ReasonPreviewFailed, err, r.atMostPoll(s, r.pause(s)))
 }
@@ -186,7 +197,7 @@ func (r *Reconciler) spec(s *scope, plan plans.Plan, artifact v1alpha1.Artifact,
 	op := s.stack.Status.Operation
 	binding, err := plans.NewBinding(plans.BindingInput{
 		Repository: s.stack.Spec.ProjectRepo, Directory: s.stack.Spec.RepoDir, ConfigDigest: op.ConfigDigest, ConfigEntries: s.inputs.ConfigEntries,
-		Refresh: s.stack.Spec.Refresh, WorkspaceImage: op.WorkspaceImage, Facts: coreFacts(s.result.Facts),
+		Refresh: op.Refresh, WorkspaceImage: op.WorkspaceImage, Facts: coreFacts(s.result.Facts),
 	})
 	if err != nil {
 		return v1alpha1.UpdatePlanSpec{}, err
@@ -194,14 +205,14 @@ func (r *Reconciler) spec(s *scope, plan plans.Plan, artifact v1alpha1.Artifact,
 	return plans.NewSpec(plans.SpecInput{
 		Namespace: s.stack.Namespace, Cluster: r.settings.Cluster, Nonce: plans.Nonce(s.inputs.Key, op.ID),
 		Stack:    v1alpha1.StackReference{Name: s.stack.Name, UID: string(s.stack.UID), Generation: op.Generation, ResourceVersion: op.ResourceVersion},
-		Sequence: sequence, Trigger: op.Trigger, Binding: binding, Artifact: artifact,
+		Sequence: sequence, Operation: op.Operation, Trigger: op.Trigger, Binding: binding, Artifact: artifact,
 		NotAfter: op.StartedAt.Add(r.timeToLive(s.stack)), Plan: plan, ChangesConfigMap: changesConfigMap,
 	})
 }
 
 // coreFacts are what the agent found, as the core takes it.
 func coreFacts(found *workspace.Facts) plans.Facts {
-	f := plans.Facts{Commit: found.Commit, Tree: found.Tree, StateDigest: found.StateDigest, PulumiVersion: found.PulumiVersion}
+	f := plans.Facts{Commit: found.Commit, Tree: found.Tree, StateDigest: found.StateDigest, PulumiVersion: found.PulumiVersion, RefreshedDigest: found.RefreshedDigest}
 	for _, p := range found.Plugins {
 		f.Plugins = append(f.Plugins, v1alpha1.Plugin(p))
 	}

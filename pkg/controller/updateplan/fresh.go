@@ -42,7 +42,7 @@ func (r *Reconciler) stillFresh(ctx context.Context, s *scope) outcome.Outcome {
 	s.inputs, s.ref = in, revision.Ref
 	now := s.plan.Spec.Binding
 	now.Repository, now.Directory, now.Revision, now.WorkspaceImage = spec.ProjectRepo, spec.RepoDir, revision.Commit, image
-	now.ConfigDigest, now.ConfigEntries, now.Refresh = in.ConfigDigest, in.ConfigEntries, spec.Refresh
+	now.ConfigDigest, now.ConfigEntries, now.Refresh = in.ConfigDigest, in.ConfigEntries, spec.Refresh || s.plan.Spec.Binding.Refresh
 	if mismatches := plans.Compare(s.plan.Spec.Binding, now); len(mismatches) > 0 {
 		s.mismatches = mismatches
 		s.obsolete = &ending{v1alpha1.ReasonStale, "nothing was changed: " + words(mismatches)}
@@ -52,7 +52,7 @@ func (r *Reconciler) stillFresh(ctx context.Context, s *scope) outcome.Outcome {
 
 // expected is the part of the binding that the agent compares.
 func expected(bound v1alpha1.Binding) *workspace.Facts {
-	f := &workspace.Facts{Commit: bound.Revision, Tree: bound.Tree, StateDigest: bound.StateDigest, PulumiVersion: bound.PulumiVersion}
+	f := &workspace.Facts{Commit: bound.Revision, Tree: bound.Tree, StateDigest: bound.StateDigest, PulumiVersion: bound.PulumiVersion, RefreshedDigest: bound.RefreshedDigest}
 	for _, p := range bound.Plugins {
 		f.Plugins = append(f.Plugins, workspace.Plugin(p))
 	}

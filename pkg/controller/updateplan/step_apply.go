@@ -145,6 +145,9 @@ func (r *Reconciler) start(ctx context.Context, s *scope) outcome.Outcome {
 	}
 	s.inputs.Operation(s.stack, order)
 	order.Options.Refresh = bound.Refresh
+	if s.plan.Spec.Operation == v1alpha1.PlanOperationRefresh {
+		order.Type = workspace.Accept
+	}
 	target := workspaces.Target(s.ws)
 	err = r.agents.Start(ctx, target, order)
 	switch {
