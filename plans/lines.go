@@ -27,8 +27,9 @@ const (
 	// maxLines and maxLine, in bytes, are what an UpdatePlan's status may hold.
 	maxLines = 300
 	maxLine  = 512
-	// maxClosing is how many lines there can be after the changes.
+	// maxClosing is how many lines there can be after the changes, maxHeads how many before and between them.
 	maxClosing = 3
+	maxHeads   = 2
 	maxColumn  = 40
 	indent     = "      "
 )
@@ -66,11 +67,12 @@ func DiffLines(spec *v1alpha1.UpdatePlanSpec) []string {
 		changes = spec.Changes
 	}
 	changes = changes[:min(len(changes), MaxListed)]
+	changes, heads := driftFirst(spec, changes)
 	entries := entriesOf(changes)
 	ration(entries)
 	var lines []string
-	for _, e := range entries {
-		lines = append(append(lines, e.head), e.lines()...)
+	for i, e := range entries {
+		lines = append(append(append(lines, heads[i]...), e.head), e.lines()...)
 	}
 	lines = append(lines, closing(spec)...)
 	if len(lines) == 0 {
@@ -261,7 +263,7 @@ func shareRoom(old, now string, room int) (string, string) {
 // ration decides how many lines each change has. Every one has its head and room to say that there is more; the rest goes
 // to the first changes first, in rounds, so that one with many properties leaves something to the others.
 func ration(entries []entry) {
-	left := maxLines - maxClosing - len(entries)
+	left := maxLines - maxClosing - maxHeads - len(entries)
 	for _, limit := range []int{1, 10, maxLines} {
 		for i := range entries {
 			e := &entries[i]
