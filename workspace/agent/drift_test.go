@@ -191,7 +191,6 @@ func (r *rig) acceptance(commit string, checked *workspace.Result, report drift.
 	sum := sha256.Sum256(list)
 	op.PlanDigest = "sha256:" + hex.EncodeToString(sum[:])
 	op.Expect.RefreshedDigest = report.Bound()
-	op.Expect.Plugins = nil
 	return op
 }
 
@@ -204,7 +203,6 @@ func TestAcceptedDriftIsTakenIntoTheStateAndNothingElseIs(t *testing.T) {
 	}
 	checked, report := r.check(commit)
 	op := r.acceptance(commit, checked, report)
-	op.Expect.Plugins = checked.Facts.Plugins
 	result := r.run(op)
 	if result.Outcome != workspace.Succeeded || result.Steps.Done != 2 {
 		t.Fatalf("%s %s: %s\n%s", result.Outcome, result.Reason, result.Message, result.LogTail)
@@ -224,7 +222,6 @@ func TestWhatIsAcceptedIsExactlyWhatWasListed(t *testing.T) {
 	r.spoil("a", "by hand")
 	checked, report := r.check(commit)
 	op := r.acceptance(commit, checked, report)
-	op.Expect.Plugins = checked.Facts.Plugins
 	r.spoil("a", "something else")
 	before := r.stateFile()
 	result := r.run(op)

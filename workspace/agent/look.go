@@ -32,7 +32,11 @@ func (x *execution) checkDrift(ctx context.Context) error {
 		x.out.Outcome, x.out.Facts.RefreshedDigest = workspace.Succeeded, drift.NothingDrifted
 		return nil
 	}
-	return x.preview(ctx)
+	err := x.preview(ctx)
+	if err == nil {
+		x.findPlugins(nil) // those that would read the same again, which is all that an Accept does
+	}
+	return err
 }
 
 // see reads what the run has told of the real resources, and keeps it to compare with.
