@@ -98,7 +98,7 @@ func oneLine(s string) string {
 var signs = map[Class]string{Noise: ".", Changed: "~", Deleted: "-", Unreadable: "?", Conflict: "!"}
 
 func (f Finding) lines() []string {
-	lines := []string{fmt.Sprintf("%s %s  %s: %s", signs[f.Class], f.Name, f.Type, f.Words())}
+	lines := []string{fmt.Sprintf("%s %s  %s: %s", signs[f.Class], f.Name, f.Type, f.words(false))}
 	noise := 0
 	for _, p := range f.Properties {
 		if p.Kind != Moved {
@@ -117,8 +117,10 @@ func (f Finding) lines() []string {
 	return lines
 }
 
-// Words says in words what happened to the resource.
-func (f Finding) Words() string {
+// Words says in words what happened to the resource; when that is one property, which.
+func (f Finding) Words() string { return f.words(true) }
+
+func (f Finding) words(property bool) string {
 	moved := 0
 	first := ""
 	for _, p := range f.Properties {
@@ -146,10 +148,14 @@ func (f Finding) Words() string {
 	if f.Upgrade != "" {
 		upgrade = "; perhaps because the provider was upgraded: " + f.Upgrade
 	}
-	if moved == 1 {
+	switch {
+	case !property:
+		return "somebody changed it" + by + upgrade
+	case moved == 1:
 		return "somebody changed it" + by + ": " + first + upgrade
+	default:
+		return fmt.Sprintf("somebody changed it%s in %d places%s", by, moved, upgrade)
 	}
-	return fmt.Sprintf("somebody changed it%s in %d places%s", by, moved, upgrade)
 }
 
 // remedy says what applying would do about it.

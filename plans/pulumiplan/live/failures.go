@@ -60,18 +60,23 @@ var summary = regexp.MustCompile(`(?i)\A(preview|refresh|update) failed\z|\A\d+ 
 var colours = regexp.MustCompile(`<\{%[^%]*%\}>`)
 
 func clean(text string) string {
-	return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(colours.ReplaceAllString(text, "")), "error: "))
+	text = strings.TrimSpace(colours.ReplaceAllString(text, ""))
+	for _, prefix := range []string{"error: ", "Preview failed: "} {
+		text = strings.TrimSpace(strings.TrimPrefix(text, prefix))
+	}
+	return text
 }
 
 // obstacles are what failed, in order. otherwise is said when nothing else tells why the run failed.
-func (f *failures) obstacles(otherwise string) []drift.Obstacle {
+// unread tells whether a resource of the state was not read: a preview names what failed, and not in which step.
+func (f *failures) obstacles(otherwise string, unread func(urn string) bool) []drift.Obstacle {
 	var out []drift.Obstacle
 	for _, urn := range f.order {
 		text := strings.Join(f.texts[urn], "\n")
 		if text == "" {
 			text = "it failed, and nobody said why"
 		}
-		reading := f.reading[urn]
+		reading := f.reading[urn] || unread(urn)
 		o := drift.Obstacle{URN: urn, Reading: reading, Text: text, Kind: kindOf(text, reading)}
 		if o.Kind == drift.ObstacleConflict {
 			o.Writer, o.Fields = conflict(text)

@@ -78,7 +78,10 @@ func Read(in Input) (reading drift.Reading, err error) {
 		r.take(&e)
 	}
 	reading.Ended = r.ended
-	reading.Obstacles = r.failures.obstacles(in.Failure)
+	reading.Obstacles = r.failures.obstacles(in.Failure, func(urn string) bool {
+		rec := r.records[urn]
+		return rec != nil && rec.before != nil && rec.refreshed == nil
+	})
 	ignored := ignoredOf(in.Plan)
 	for _, urn := range slices.Sorted(maps.Keys(r.records)) {
 		rec := r.records[urn]
