@@ -119,10 +119,16 @@ verify: ## Check that generated files, modules, formats and texts are as they sh
 .PHONY: test
 test: test-unit test-envtest test-e2e ## Run all tests; sets up what they need
 
+# With these the scripts of config/samples/ci sign; the tests run them.
+SIGNING_TOOLS = for tool in openssl ssh-keygen curl; do \
+	    command -v $$tool > /dev/null || { ( . hack/lib.sh; need_packages openssl openssh-client curl ); break; }; \
+	  done
+
 # The packages of the agent drive the real Pulumi, from these folders.
 .PHONY: test-unit
 test-unit: ## Run the tests that need no cluster (PKG=, RUN=, RACE=1)
-	@PLANGATE_TEST_PATH=$$(hack/cache/path.sh pulumi pulumi-language-yaml pulumi-kubernetes); \
+	@$(SIGNING_TOOLS); \
+	PLANGATE_TEST_PATH=$$(hack/cache/path.sh pulumi pulumi-language-yaml pulumi-kubernetes); \
 	export PLANGATE_TEST_PATH; \
 	$(with_race) $(GO_TEST) $(RACE_FLAG) -timeout 15m $(UNIT_PACKAGES) $(SUMMARY)
 ifeq ($(PKG),)
@@ -134,9 +140,24 @@ endif
 
 .PHONY: test-envtest
 test-envtest: ## Run the tests against a real API server
-	@KUBEBUILDER_ASSETS=$$(hack/cache/path.sh kubernetes); \
+	@$(SIGNING_TOOLS); \
+	KUBEBUILDER_ASSETS=$$(hack/cache/path.sh kubernetes); \
 	export KUBEBUILDER_ASSETS; \
 	$(with_race) $(GO_TEST) $(RACE_FLAG) -timeout 15m ./tests/envtest/... $(SUMMARY)
+
+# What was tried and what the answer was goes into a file, which is shown in the end.
+.PHONY: attacks
+attacks: ## Try to get around the approvals, and show who tried what and what the answer was
+	@KUBEBUILDER_ASSETS=$$(hack/cache/path.sh kubernetes); \
+	PLANGATE_ATTACKS=$$(mktemp); trap 'rm -f "$$PLANGATE_ATTACKS"' EXIT; \
+	export KUBEBUILDER_ASSETS PLANGATE_ATTACKS; \
+	status=0; \
+	go test -json -count=1 -timeout 15m -run '$(or $(strip $(RUN)),Attack|Impersonation)' ./tests/envtest/... $(SUMMARY) || status=$$?; \
+	printf '\n%-34.34s  %-56.56s  %-26.26s  %s\n' WHO WHAT ANSWER WORDS; \
+	while IFS=$$'\t' read -r who what answer words; do \
+	  printf '%-34.34s  %-56.56s  %-26.26s  %.120s\n' "$$who" "$$what" "$$answer" "$$words"; \
+	done < "$$PLANGATE_ATTACKS"; \
+	exit $$status
 
 .PHONY: test-e2e
 test-e2e: ## Run the demo and the tests on the real cluster (starts it; `make cluster-down` ends it)

@@ -13,7 +13,7 @@ ours=github.com/plangate/plangate
 
 # Something to import from each folder of ours: leaves, so that no file that
 # breaks a rule makes a cycle, which would hide the complaint.
-for folder in api/v1alpha1 plans plans/redact plans/pulumiplan workspace workspace/agent pkg/apply tests/builder; do
+for folder in api/v1alpha1 plans plans/policy plans/redact plans/pulumiplan workspace workspace/agent pkg/apply tests/builder; do
   mkdir -p "$work/$folder/leaf"
   { cat hack/boilerplate.go.txt && printf '\n// Package leaf is empty.\npackage leaf\n'; } > "$work/$folder/leaf/leaf.go"
 done
@@ -54,6 +54,16 @@ bad plans $ours/pkg/apply/leaf
 bad plans $ours/plans/pulumiplan/leaf
 bad plans/redact $ours/plans/pulumiplan/leaf
 bad plans/redact github.com/pulumi/pulumi/sdk/v3/go/common/apitype
+bad plans/redact golang.org/x/crypto/ssh
+bad plans/redact github.com/go-jose/go-jose/v4
+bad plans/approval/signature net/http
+bad plans/approval/signature golang.org/x/crypto/ssh/agent
+bad plans/approval/signature $ours/workspace/leaf
+bad plans github.com/google/cel-go/cel
+bad plans/policy k8s.io/client-go/rest
+bad plans/policy os
+bad plans/policy $ours/plans/pulumiplan/leaf
+bad pkg/apply github.com/google/cel-go/cel
 bad plans/pulumiplan k8s.io/client-go/rest
 bad plans/pulumiplan $ours/workspace/leaf
 bad plans/pulumiplan os
@@ -76,7 +86,12 @@ bad pkg/apply io/ioutil
 good api/v1alpha1 k8s.io/apimachinery/pkg/apis/meta/v1
 good plans/redact $ours/plans/leaf
 good plans $ours/api/v1alpha1/leaf
+good plans/policy github.com/google/cel-go/cel
+good plans/policy $ours/plans/leaf
 good plans net/url
+good plans/approval/signature golang.org/x/crypto/ssh
+good plans/approval/signature github.com/go-jose/go-jose/v4
+good plans/approval/signature $ours/plans/leaf
 good plans crypto/sha256
 good plans/pulumiplan github.com/pulumi/pulumi/sdk/v3/go/common/apitype
 good plans/pulumiplan github.com/pulumi/pulumi/pkg/v3/resource/stack

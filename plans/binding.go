@@ -17,10 +17,9 @@ type Facts struct {
 	Commit        string
 	Tree          string
 	StateDigest   string
+	DriftDigest   string
 	PulumiVersion string
 	Plugins       []v1alpha1.Plugin
-	// RefreshedDigest is the digest of what was found drifted. Empty: the real resources were not read.
-	RefreshedDigest string
 }
 
 // BindingInput is what a Binding is made of.
@@ -34,6 +33,9 @@ type BindingInput struct {
 	WorkspaceImage string
 	// Refresh is the flag of preview and apply.
 	Refresh bool
+	// Targets and TargetDependents are flags of preview and apply, too.
+	Targets          []string
+	TargetDependents bool
 	// Facts are what the preview found in the pod.
 	Facts Facts
 }
@@ -44,8 +46,13 @@ var (
 	entryPattern  = regexp.MustCompile(`\A[0-9a-f]{16}\z`)
 )
 
-// MaxPlugins is the most plugins that a Binding may name.
-const MaxPlugins = 100
+const (
+	// MaxPlugins is the most plugins that a Binding may name.
+	MaxPlugins = 100
+	// MaxTargets is the most targets that it may name.
+	MaxTargets = 50
+	maxTarget  = 512
+)
 
 // NewBinding returns everything, beside the plan file, that an approval is tied to. It fails when a fact is missing or is
 // not what it should be: an approval must not be tied to nothing.
@@ -57,13 +64,15 @@ func NewBinding(in BindingInput) (v1alpha1.Binding, error) {
 		Tree:           in.Facts.Tree,
 		ConfigDigest:   in.ConfigDigest,
 		StateDigest:    in.Facts.StateDigest,
+		DriftDigest:    in.Facts.DriftDigest,
 		Refresh:        in.Refresh,
+		Targets:        in.Targets,
 		ConfigEntries:  in.ConfigEntries,
 		PulumiVersion:  in.Facts.PulumiVersion,
 		Plugins:        in.Facts.Plugins,
 		WorkspaceImage: in.WorkspaceImage,
 
-		RefreshedDigest: in.Facts.RefreshedDigest,
+		TargetDependents: in.TargetDependents,
 	}
 	return b, checkBinding(b)
 }
@@ -81,7 +90,7 @@ func checkBinding(b v1alpha1.Binding) error {
 	require("tree", b.Tree, objectPattern.MatchString(b.Tree))
 	require("configDigest", b.ConfigDigest, digestPattern.MatchString(b.ConfigDigest))
 	require("stateDigest", b.StateDigest, digestPattern.MatchString(b.StateDigest))
-	require("refreshedDigest", b.RefreshedDigest, b.RefreshedDigest == "" || digestPattern.MatchString(b.RefreshedDigest))
+	require("driftDigest", b.DriftDigest, b.DriftDigest == "" || digestPattern.MatchString(b.DriftDigest))
 	require("pulumiVersion", b.PulumiVersion, b.PulumiVersion != "" && len(b.PulumiVersion) <= 64)
 	require("workspaceImage", b.WorkspaceImage, b.WorkspaceImage != "" && len(b.WorkspaceImage) <= 1024 && utf8.ValidString(b.WorkspaceImage))
 	return errors.Join(append(errs, checkLists(b))...)
@@ -100,6 +109,18 @@ func checkLists(b v1alpha1.Binding) error {
 	}
 	if len(b.Plugins) > MaxPlugins || len(b.ConfigEntries) > MaxConfigEntries {
 		return fmt.Errorf("binding: %d plugins and %d entries of the configuration are too many", len(b.Plugins), len(b.ConfigEntries))
+	}
+	return checkTargets(b)
+}
+
+func checkTargets(b v1alpha1.Binding) error {
+	for _, t := range b.Targets {
+		if t == "" || len(t) > maxTarget || !utf8.ValidString(t) {
+			return fmt.Errorf("binding: targets: malformed: %q", t)
+		}
+	}
+	if len(b.Targets) > MaxTargets {
+		return fmt.Errorf("binding: %d targets are too many", len(b.Targets))
 	}
 	return nil
 }

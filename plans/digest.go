@@ -38,6 +38,9 @@ type ConfigInputs struct {
 	Env map[string]EnvValue
 	// Refresh is the flag of preview and apply.
 	Refresh bool
+	// Targets and TargetDependents are flags of preview and apply, too.
+	Targets          []string
+	TargetDependents bool
 	// ServiceAccountName is whose rights the program has.
 	ServiceAccountName string
 }
@@ -73,7 +76,11 @@ func ConfigDigest(in ConfigInputs, key []byte) (string, error) {
 	if hasSecret && len(key) < MinKey {
 		return "", fmt.Errorf("digesting secret values: %w", ErrKeyTooShort)
 	}
-	return digestOf("plangate.dev/config/v1", in.Stack, in.Backend, config, secrets, env, in.Refresh, in.ServiceAccountName), nil
+	values := []any{"plangate.dev/config/v1", in.Stack, in.Backend, config, secrets, env, in.Refresh, in.ServiceAccountName}
+	if len(in.Targets) > 0 {
+		values = append(values, in.Targets, in.TargetDependents)
+	}
+	return digestOf(values...), nil
 }
 
 // MaxConfigEntries is the most entries that are listed one by one, and maxEntryNames the most bytes of their names together.

@@ -25,10 +25,12 @@ func specInput() SpecInput {
 		Nonce:     hexes("a", 32),
 		Stack:     v1alpha1.StackReference{Name: "web", UID: "uid-1", Generation: 3, ResourceVersion: "4711"},
 		Sequence:  7,
-		Trigger:   v1alpha1.PlanTrigger{Type: v1alpha1.TriggerSpecChanged, Message: "generation 3 <b> & \u2028"},
+		Trigger:   v1alpha1.PlanTrigger{Type: v1alpha1.TriggerSpecChanged, Message: "generation 3 <b> & \u2028", Completes: &v1alpha1.CompletedPlan{Name: "web-6", Digest: "sha256:" + hexes("d", 64), Result: "Interrupted"}},
+		Authors:   []string{"alice@example.com", "system:serviceaccount:flux-system:kustomize-controller"},
 		Binding: v1alpha1.Binding{
 			Revision: hexes("1", 40), Repository: "https://git.example/repo", Directory: "infra", Tree: hexes("2", 40),
-			ConfigDigest: "sha256:" + hexes("3", 64), StateDigest: "sha256:" + hexes("4", 64), Refresh: true, PulumiVersion: "v3.276.0",
+			ConfigDigest: "sha256:" + hexes("3", 64), StateDigest: "sha256:" + hexes("4", 64), DriftDigest: "sha256:" + hexes("b", 64), Refresh: true, PulumiVersion: "v3.276.0",
+			Targets: []string{"urn:pulumi:dev::demo::files:index:File::one", "**two"}, TargetDependents: true,
 			ConfigEntries:  []v1alpha1.ConfigEntry{{Name: "spec.config[size]", Digest: hexes("6", 16)}, {Name: "spec.secretsRef[pw] (Secret db/password)", Digest: hexes("7", 16)}},
 			Plugins:        []v1alpha1.Plugin{{Name: "files", Version: "0.1.0", Digest: "sha256:" + hexes("8", 64)}, {Name: "random", Digest: "sha256:" + hexes("9", 64)}},
 			WorkspaceImage: "registry.example/pulumi@sha256:" + hexes("0", 64),
@@ -41,7 +43,7 @@ func specInput() SpecInput {
 				Operation: v1alpha1.ChangeReplace, Type: "files:index:File", Name: "one", URN: "urn:one", MoreProperties: 2,
 				Properties: []v1alpha1.PropertyChange{{Path: "path", Old: text(`"a"`), New: text(`"b"`), Replaces: true}},
 			},
-		}, 4),
+		}, 4).WithPending([]Pending{{Operation: "creating", URN: "urn:new"}, {Operation: "deleting", URN: "urn:gone"}}, false),
 	}
 }
 

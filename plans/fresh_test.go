@@ -5,6 +5,7 @@ package plans
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,12 +62,19 @@ func TestNewBinding(t *testing.T) {
 	want := specInput().Binding
 	in := BindingInput{
 		Repository: want.Repository, Directory: want.Directory, ConfigDigest: want.ConfigDigest, Refresh: want.Refresh,
+		Targets: want.Targets, TargetDependents: want.TargetDependents,
 		ConfigEntries: want.ConfigEntries, WorkspaceImage: want.WorkspaceImage,
-		Facts: Facts{Commit: want.Revision, Tree: want.Tree, StateDigest: want.StateDigest, PulumiVersion: want.PulumiVersion, Plugins: want.Plugins},
+		Facts: Facts{Commit: want.Revision, Tree: want.Tree, StateDigest: want.StateDigest, DriftDigest: want.DriftDigest, PulumiVersion: want.PulumiVersion, Plugins: want.Plugins},
 	}
 	got, err := NewBinding(in)
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("NewBinding(): %v, -want +got\n%s", err, diff)
+	}
+	for _, bad := range [][]string{{""}, {"\xff"}, {strings.Repeat("x", 2049)}, slices.Repeat([]string{"x"}, 101)} {
+		in.Targets = bad
+		if _, err := NewBinding(in); err == nil || !strings.Contains(err.Error(), "target") {
+			t.Errorf("NewBinding() with targets %.20q = %v", bad, err)
+		}
 	}
 	if _, err := NewBinding(BindingInput{}); err == nil || strings.Count(err.Error(), "missing") != 7 {
 		t.Errorf("NewBinding() of nothing = %v, want it to name 7 fields", err)

@@ -21,17 +21,21 @@ const (
 	// PathReplacedWith tells for whose sake a resource is replaced: old is the URN of another that is deleted before its
 	// replacement is made. Without old it is one that is not known.
 	PathReplacedWith = "(replacedWith)"
+	// PathKept tells that what is replaced is not deleted: old is true.
+	PathKept = "(kept)"
 )
 
 const (
 	// maxLines and maxLine, in bytes, are what an UpdatePlan's status may hold.
 	maxLines = 300
 	maxLine  = 512
-	// maxClosing is how many lines there can be after the changes, maxHeads how many before and between them.
-	maxClosing = 3
-	maxHeads   = 2
-	maxColumn  = 40
-	indent     = "      "
+	// maxClosing is how many lines there can be after the changes, maxOpening before them.
+	maxClosing = 4
+	maxOpening = 13
+	// maxHeads is how many lines there can be between the changes.
+	maxHeads  = 2
+	maxColumn = 40
+	indent    = "      "
 )
 
 // words says what happens, in a sign and a verb.
@@ -52,11 +56,25 @@ var words = map[v1alpha1.ChangeOperation][2]string{
 type entry struct {
 	head    string
 	details []string
-	// unbound counts the unbound inputs, which the first detail names; more the properties that not even the change lists.
-	unbound, more int
+	// named are the counts of unbound and of unstable inputs, which the first details name; more is that of the properties that
+	// not even the change lists.
+	named []named
+	more  int
 	// shown is how many lines there is room for below the head.
 	shown int
 }
+
+// named counts inputs of a kind, and says what is to be known of them.
+type named struct {
+	count      int
+	kind, what string
+}
+
+// Words for inputs that a plan does not hold an apply to as it should.
+const (
+	anyPasses = "any value passes"
+	differs   = "differs from one preview to the next"
+)
 
 // DiffLines says a plan's changes in words, for people, a line each and the properties below it, in the order of the
 // changes. It is made of the spec alone, which has no secrets, and never more than an UpdatePlan's status may hold: what
@@ -70,18 +88,36 @@ func DiffLines(spec *v1alpha1.UpdatePlanSpec) []string {
 	changes, heads := driftFirst(spec, changes)
 	entries := entriesOf(changes)
 	ration(entries)
-	var lines []string
+	lines := append(opening(spec), limits(spec)...)
+	opened := len(lines)
 	for i, e := range entries {
 		lines = append(append(append(lines, heads[i]...), e.head), e.lines()...)
 	}
 	lines = append(lines, closing(spec)...)
-	if len(lines) == 0 {
-		lines = []string{"no changes"}
+	if len(lines) == opened {
+		lines = append(lines, "no changes")
 	}
 	for i := range lines {
 		lines[i] = oneLine(lines[i])
 	}
 	return lines
+}
+
+// limits says that a plan is not one of the whole program.
+func limits(spec *v1alpha1.UpdatePlanSpec) []string {
+	targets := spec.Binding.Targets
+	if len(targets) == 0 {
+		return nil
+	}
+	names := make([]string, 0, len(targets))
+	for _, t := range targets {
+		names = append(names, shortenMiddle(nameIn(t), 60))
+	}
+	line := "limited to " + some(names)
+	if spec.Binding.TargetDependents {
+		line += " and what depends on " + plural(len(targets), "it", "them")
+	}
+	return []string{line + ": whatever else the program wants is not in this plan"}
 }
 
 func entriesOf(changes []v1alpha1.ResourceChange) []entry {
@@ -94,22 +130,29 @@ func entriesOf(changes []v1alpha1.ResourceChange) []entry {
 	}
 	entries := make([]entry, 0, len(changes))
 	for _, c := range changes {
-		e := entry{head: "outputs", more: int(c.MoreProperties), unbound: len(c.Unbound)}
+		e := entry{head: "outputs", more: int(c.MoreProperties)}
 		if c.Operation != v1alpha1.ChangeOutputs {
 			w := wordsOf(c.Operation)
 			e.head = fmt.Sprintf("%-3s %-*s %-*s %s%s", w[0], verb, w[1], name, shownName(c), redact.Shorten(c.Type, 120), remark(c))
 		}
-		if len(c.Unbound) > 0 {
-			e.details = append(e.details, unboundLine(c.Unbound))
-		}
+		e.name(c.Unbound, "unbound", anyPasses)
+		e.name(c.Unstable, "unstable", differs)
 		for _, p := range c.Properties {
-			if p.Path != PathReplacedWith {
+			if p.Path != PathReplacedWith && p.Path != PathKept {
 				e.details = append(e.details, propertyLine(c.Operation, p)+doubt(c, p))
 			}
 		}
 		entries = append(entries, e)
 	}
 	return entries
+}
+
+// name adds a line with what of the inputs is to be known.
+func (e *entry) name(paths []string, kind, what string) {
+	if len(paths) > 0 {
+		e.named = append(e.named, named{len(paths), kind, what})
+		e.details = append(e.details, namedLine(paths, kind, what))
+	}
 }
 
 func wordsOf(op v1alpha1.ChangeOperation) [2]string {
@@ -125,6 +168,9 @@ func shownName(c v1alpha1.ResourceChange) string { return shortenMiddle(c.Name, 
 func remark(c v1alpha1.ResourceChange) string {
 	switch c.Operation {
 	case v1alpha1.ChangeReplace:
+		if kept(c) {
+			return " (" + cause(c) + "; Pulumi gives the old one up, it is not deleted)"
+		}
 		return " (" + cause(c) + ")"
 	case v1alpha1.ChangeRemove:
 		return " (Pulumi gives it up, it is not deleted)"
@@ -132,6 +178,11 @@ func remark(c v1alpha1.ResourceChange) string {
 		return " (it is not as Pulumi left it)"
 	}
 	return ""
+}
+
+// kept tells whether what is replaced stays where it is.
+func kept(c v1alpha1.ResourceChange) bool {
+	return slices.ContainsFunc(c.Properties, func(p v1alpha1.PropertyChange) bool { return p.Path == PathKept })
 }
 
 // cause says why a resource is replaced.
@@ -201,11 +252,11 @@ func doubt(c v1alpha1.ResourceChange, p v1alpha1.PropertyChange) string {
 	return ""
 }
 
-// unboundLine names what any value passes for, as many as there is room for.
-func unboundLine(paths []string) string {
+// namedLine names paths, as many as there is room for.
+func namedLine(paths []string, kind, what string) string {
 	const room = 400
-	const tail = " (any value passes)"
-	line := indent + "unbound: " + shortenMiddle(paths[0], 300)
+	tail := " (" + what + ")"
+	line := indent + kind + ": " + shortenMiddle(paths[0], 300)
 	for i, p := range paths[1:] {
 		if len(line)+len(p) > room {
 			return fmt.Sprintf("%s and %d more%s", line, len(paths)-1-i, tail)
@@ -263,7 +314,7 @@ func shareRoom(old, now string, room int) (string, string) {
 // ration decides how many lines each change has. Every one has its head and room to say that there is more; the rest goes
 // to the first changes first, in rounds, so that one with many properties leaves something to the others.
 func ration(entries []entry) {
-	left := maxLines - maxClosing - maxHeads - len(entries)
+	left := maxLines - maxOpening - maxClosing - maxHeads - len(entries)
 	for _, limit := range []int{1, 10, maxLines} {
 		for i := range entries {
 			e := &entries[i]
@@ -289,16 +340,13 @@ func (e *entry) lines() []string {
 		return e.details[:min(e.shown, len(e.details))]
 	}
 	shown := e.details[:e.shown-1]
-	properties, unbound := len(e.details)-len(shown)+e.more, 0
-	if e.unbound > 0 && len(shown) == 0 {
-		properties, unbound = properties-1, e.unbound
-	}
+	hidden := e.named[min(len(shown), len(e.named)):]
 	var missing []string
-	if properties > 0 {
+	if properties := len(e.details) - len(shown) - len(hidden) + e.more; properties > 0 {
 		missing = append(missing, fmt.Sprintf("%d more %s", properties, plural(properties, "property", "properties")))
 	}
-	if unbound > 0 {
-		missing = append(missing, fmt.Sprintf("%d unbound %s: any value passes", unbound, plural(unbound, "input", "inputs")))
+	for _, n := range hidden {
+		missing = append(missing, fmt.Sprintf("%d %s %s: %s", n.count, n.kind, plural(n.count, "input", "inputs"), n.what))
 	}
 	return append(slices.Clone(shown), indent+"("+strings.Join(missing, ", ")+")")
 }
@@ -306,12 +354,14 @@ func (e *entry) lines() []string {
 // closing says what the spec does not list, and where it is.
 func closing(spec *v1alpha1.UpdatePlanSpec) []string {
 	var lines []string
-	listed := 0
+	unbound, unstable := int(spec.Summary.Unbound), int(spec.Summary.Unstable)
 	for _, c := range spec.Changes {
-		listed += len(c.Unbound)
+		unbound, unstable = unbound-len(c.Unbound), unstable-len(c.Unstable)
 	}
-	if more := int(spec.Summary.Unbound) - listed; more > 0 {
-		lines = append(lines, fmt.Sprintf("and %d more unbound %s: any value passes", more, plural(more, "input", "inputs")))
+	for _, n := range []named{{unbound, "unbound", anyPasses}, {unstable, "unstable", differs}} {
+		if n.count > 0 {
+			lines = append(lines, fmt.Sprintf("and %d more %s %s: %s", n.count, n.kind, plural(n.count, "input", "inputs"), n.what))
+		}
 	}
 	if spec.ChangesConfigMap == "" {
 		return lines

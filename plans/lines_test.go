@@ -46,6 +46,22 @@ func TestDiffLines(t *testing.T) {
 		spec   v1alpha1.UpdatePlanSpec
 		want   []string
 	}{
+		"a plan that is limited says so before all": {
+			reason: "an approver must not take it for the whole change",
+			spec: v1alpha1.UpdatePlanSpec{
+				Binding: v1alpha1.Binding{Targets: []string{"urn:pulumi:dev::demo::t::one"}},
+				Changes: []v1alpha1.ResourceChange{changeOf("Create", "t", "one")},
+			},
+			want: []string{"limited to one: whatever else the program wants is not in this plan", "+   create one t"},
+		},
+		"one that is limited to several and what depends on them": {
+			reason: "the flag takes in more than is named",
+			spec: v1alpha1.UpdatePlanSpec{
+				Binding: v1alpha1.Binding{Targets: []string{"urn:pulumi:dev::demo::t::one", "**two", "x", "y"}, TargetDependents: true},
+				Changes: []v1alpha1.ResourceChange{changeOf("Create", "t", "one")},
+			},
+			want: []string{"limited to one, **two and 2 more and what depends on them: whatever else the program wants is not in this plan", "+   create one t"},
+		},
 		"something of everything": {
 			reason: "the columns stand below each other, and each kind of change has its words",
 			spec: v1alpha1.UpdatePlanSpec{Changes: []v1alpha1.ResourceChange{
@@ -163,7 +179,7 @@ func TestDiffLinesFit(t *testing.T) {
 		c.Unbound, c.MoreProperties = []string{long, long, "x"}, int32(i%2)
 		changes = append(changes, c)
 	}
-	lines := DiffLines(&v1alpha1.UpdatePlanSpec{Changes: changes, ChangesConfigMap: "c", Summary: v1alpha1.PlanSummary{Unbound: 9999}})
+	lines := DiffLines(&v1alpha1.UpdatePlanSpec{Binding: v1alpha1.Binding{Targets: []string{long, long, long}}, Changes: changes, ChangesConfigMap: "c", Summary: v1alpha1.PlanSummary{Unbound: 9999}})
 	if len(lines) > maxLines {
 		t.Errorf("%d lines", len(lines))
 	}

@@ -19,7 +19,7 @@ const (
 	MaxListed = 100
 	// maxListedBytes is how large that list may get as JSON. The API server takes objects of up to 1.5 MiB.
 	maxListedBytes = 384 << 10
-	// maxItems is how many properties, and how many unbound inputs, a listed change has.
+	// maxItems is how many properties, and how many unbound or unstable inputs, a listed change has.
 	maxItems = 50
 )
 
@@ -27,6 +27,8 @@ const (
 type Plan struct {
 	Changes []v1alpha1.ResourceChange
 	Summary v1alpha1.PlanSummary
+	// Pending are the operations that were cut off before, and what the plan does about each: see WithPending.
+	Pending []v1alpha1.PendingOperation
 }
 
 // New sorts and counts changes. same is how many resources stay as they are and are not listed.
@@ -128,7 +130,11 @@ func (p Plan) Masked(secrets []string) Plan {
 	for i := range changes {
 		changes[i] = masked(changes[i], mask)
 	}
-	return Plan{Changes: changes, Summary: p.Summary}
+	pending := slices.Clone(p.Pending)
+	for i := range pending {
+		pending[i].URN = redact.Shorten(mask(pending[i].URN), maxURN)
+	}
+	return Plan{Changes: changes, Summary: p.Summary, Pending: pending}
 }
 
 func masked(c v1alpha1.ResourceChange, mask func(string) string) v1alpha1.ResourceChange {
@@ -140,9 +146,11 @@ func masked(c v1alpha1.ResourceChange, mask func(string) string) v1alpha1.Resour
 		p.Path = short(p.Path, 512)
 		p.Old, p.New = maskedPointer(p.Old, mask), maskedPointer(p.New, mask)
 	}
-	c.Unbound = slices.Clone(c.Unbound)
-	for i := range c.Unbound {
-		c.Unbound[i] = short(c.Unbound[i], 512)
+	c.Unbound, c.Unstable = slices.Clone(c.Unbound), slices.Clone(c.Unstable)
+	for _, paths := range [][]string{c.Unbound, c.Unstable} {
+		for i := range paths {
+			paths[i] = short(paths[i], 512)
+		}
 	}
 	return c
 }
@@ -161,13 +169,14 @@ func trimmed(c v1alpha1.ResourceChange) v1alpha1.ResourceChange {
 		c.Properties, c.MoreProperties = c.Properties[:maxItems], c.MoreProperties+int32(more) //nolint:gosec // bounded by the plan file's size
 	}
 	c.Unbound = c.Unbound[:min(len(c.Unbound), maxItems)]
+	c.Unstable = c.Unstable[:min(len(c.Unstable), maxItems)]
 	return c
 }
 
 // bare is a change without its lists.
 func bare(c v1alpha1.ResourceChange) v1alpha1.ResourceChange {
 	c.MoreProperties += int32(len(c.Properties)) //nolint:gosec // bounded by the plan file's size
-	c.Properties, c.Unbound = nil, nil
+	c.Properties, c.Unbound, c.Unstable = nil, nil, nil
 	return c
 }
 
@@ -185,7 +194,8 @@ func Summarize(changes []v1alpha1.ResourceChange, same int) v1alpha1.PlanSummary
 	var t tally
 	for _, c := range changes {
 		t.add(c)
-		s.Unbound += int32(len(c.Unbound)) //nolint:gosec // bounded by the plan file's size
+		s.Unbound += int32(len(c.Unbound))   //nolint:gosec // bounded by the plan file's size
+		s.Unstable += int32(len(c.Unstable)) //nolint:gosec // bounded by the plan file's size
 		if weight(c) > 0 {
 			continue
 		}
@@ -246,7 +256,7 @@ func brief(s v1alpha1.PlanSummary, t tally) string {
 	for _, w := range []struct {
 		count int
 		word  string
-	}{{t.other, "other"}, {t.drifted, "drifted"}, {int(s.Unbound), "unbound"}} {
+	}{{t.other, "other"}, {t.drifted, "drifted"}, {int(s.Unbound), "unbound"}, {int(s.Unstable), "unstable"}} {
 		if w.count > 0 && parts[0] != fmt.Sprintf("%d %s", w.count, w.word) {
 			parts = append(parts, fmt.Sprintf("%d %s", w.count, w.word))
 		}

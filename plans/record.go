@@ -37,6 +37,19 @@ type Record struct {
 	Decisions []RecordedDecision `json:"decisions"`
 	// Apply is the attempt to apply the plan. Null: it was never started.
 	Apply *RecordedApply `json:"apply"`
+	// Released are the locks that were removed so that the plan could be applied. Absent: none.
+	Released []RecordedLock `json:"released,omitempty"`
+}
+
+// RecordedLock is a lock that was removed: whose it was, and why it went.
+type RecordedLock struct {
+	ID         string `json:"id"`
+	Holder     string `json:"holder"`
+	Since      string `json:"since"`
+	Operation  string `json:"operation"`
+	Cause      string `json:"cause"`
+	By         string `json:"by"`
+	ReleasedAt string `json:"releasedAt"`
 }
 
 // RecordedObject names one life of an object.
@@ -57,6 +70,10 @@ type RecordedPlan struct {
 	Repository string `json:"repository"`
 	Revision   string `json:"revision"`
 	Changes    string `json:"changes"`
+	// Completes names the plan whose rest this one is. Absent: it completes none.
+	Completes string `json:"completes,omitempty"`
+	// Authors are those who wrote the change. Absent: not known.
+	Authors []string `json:"authors,omitempty"`
 }
 
 // RecordedDecision is what somebody said of the plan, and whether it counted.
@@ -69,6 +86,11 @@ type RecordedDecision struct {
 	Reason   string `json:"reason"`
 	At       string `json:"at"`
 	Evidence string `json:"evidence"`
+
+	Key         string `json:"key,omitempty"`
+	Class       string `json:"class,omitempty"`
+	Refusal     string `json:"refusal,omitempty"`
+	Requirement string `json:"requirement,omitempty"`
 }
 
 // RecordedApply is the attempt to apply the plan.
@@ -104,15 +126,27 @@ func NewRecord(in RecordInput) Record {
 			Name: p.Name, UID: string(p.UID), Sequence: p.Spec.Sequence, Digest: p.Spec.Digest, Operation: string(p.Spec.Operation),
 			Trigger: string(p.Spec.Trigger.Type), Why: p.Spec.Trigger.Message,
 			Repository: p.Spec.Binding.Repository, Revision: p.Spec.Binding.Revision, Changes: p.Spec.Summary.Brief,
+			Authors: p.Spec.Authors,
 		},
 		Outcome: in.Outcome, Message: in.Message, CreatedAt: stamp(p.CreationTimestamp.Time), EndedAt: stamp(in.EndedAt),
 		Decisions: []RecordedDecision{},
 	}
 	for _, d := range p.Status.Decisions {
 		r.Decisions = append(r.Decisions, RecordedDecision{
-			Verdict: string(d.Verdict), By: d.By, Verified: d.Verified, Method: d.Method, Digest: d.Digest, Reason: d.Reason,
+			Verdict: string(d.Verdict), By: d.By, Verified: d.Verified, Method: string(d.Method), Digest: d.Digest, Reason: d.Reason,
 			At: stamp(d.ObservedAt.Time), Evidence: d.Evidence,
+			Key: d.Key, Class: d.Class, Refusal: string(d.Refusal), Requirement: d.Requirement,
 		})
+	}
+	if c := p.Spec.Trigger.Completes; c != nil {
+		r.Plan.Completes = c.Name
+	}
+	for _, l := range p.Status.ReleasedLocks {
+		recorded := RecordedLock{ID: l.ID, Holder: l.Holder, Operation: l.Ours, Cause: string(l.Cause), By: l.By, ReleasedAt: stamp(l.ReleasedAt.Time)}
+		if l.Since != nil {
+			recorded.Since = stamp(l.Since.Time)
+		}
+		r.Released = append(r.Released, recorded)
 	}
 	if op := p.Status.Operation; op != nil {
 		r.Apply = &RecordedApply{

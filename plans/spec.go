@@ -28,8 +28,12 @@ type SpecInput struct {
 	// Operation is what is done. Empty: Update.
 	Operation v1alpha1.PlanOperation
 	Trigger   v1alpha1.PlanTrigger
-	Binding   v1alpha1.Binding
-	Artifact  v1alpha1.Artifact
+	// Authors are the users who wrote the change. Empty: not known.
+	Authors  []string
+	Binding  v1alpha1.Binding
+	Artifact v1alpha1.Artifact
+	// Enforcement is the Stack's; empty: Strict.
+	Enforcement v1alpha1.Enforcement
 	// NotAfter is when the plan expires; fractions of a second are dropped.
 	NotAfter time.Time
 	// Plan is what the preview found.
@@ -54,12 +58,16 @@ func NewSpec(in SpecInput) (v1alpha1.UpdatePlanSpec, error) {
 		Sequence:         in.Sequence,
 		Operation:        cmp.Or(in.Operation, v1alpha1.PlanOperationUpdate),
 		Trigger:          in.Trigger,
+		Authors:          in.Authors,
 		Binding:          in.Binding,
 		Artifact:         in.Artifact,
+		Enforcement:      enforcement(in.Enforcement),
 		NotAfter:         metav1.NewTime(in.NotAfter.UTC().Truncate(time.Second)),
 		Summary:          in.Plan.Summary,
 		Changes:          listed,
 		ChangesConfigMap: in.ChangesConfigMap,
+		Pending:          FirstPending(in.Plan.Pending),
+		PendingCount:     int32(len(in.Plan.Pending)), //nolint:gosec // resources of one stack
 	}
 	changes := StateChanges(in.Plan.Changes, listed, in.ChangesConfigMap)
 	statement, err := NewStatement(statementInput(&spec, in.Namespace, in.Cluster, in.Nonce, changes))
@@ -72,18 +80,21 @@ func NewSpec(in SpecInput) (v1alpha1.UpdatePlanSpec, error) {
 
 func statementInput(spec *v1alpha1.UpdatePlanSpec, namespace, cluster, nonce string, changes StatedChanges) StatementInput {
 	return StatementInput{
-		Namespace: namespace,
-		Cluster:   cluster,
-		Nonce:     nonce,
-		Stack:     spec.StackRef,
-		Sequence:  spec.Sequence,
-		Operation: spec.Operation,
-		Trigger:   spec.Trigger,
-		Binding:   spec.Binding,
-		Artifact:  spec.Artifact,
-		NotAfter:  spec.NotAfter.Time,
-		Summary:   spec.Summary,
-		Changes:   changes,
+		Namespace:   namespace,
+		Cluster:     cluster,
+		Nonce:       nonce,
+		Stack:       spec.StackRef,
+		Sequence:    spec.Sequence,
+		Operation:   spec.Operation,
+		Trigger:     spec.Trigger,
+		Authors:     spec.Authors,
+		Binding:     spec.Binding,
+		Artifact:    spec.Artifact,
+		Enforcement: spec.Enforcement,
+		NotAfter:    spec.NotAfter.Time,
+		Summary:     spec.Summary,
+		Changes:     changes,
+		Pending:     StatePending(spec.Pending, spec.PendingCount),
 	}
 }
 
@@ -131,10 +142,13 @@ func differing(stated, spec Statement) error {
 		{"sequence", stated.Predicate.Sequence, spec.Predicate.Sequence},
 		{"operation", stated.Predicate.Operation, spec.Predicate.Operation},
 		{"trigger", stated.Predicate.Trigger, spec.Predicate.Trigger},
+		{"authors", stated.Predicate.Authors, spec.Predicate.Authors},
 		{"binding", stated.Predicate.Binding, spec.Predicate.Binding},
 		{"artifact", stated.Predicate.Artifact, spec.Predicate.Artifact},
+		{"enforcement", stated.Predicate.Enforcement, spec.Predicate.Enforcement},
 		{"summary", stated.Predicate.Summary, spec.Predicate.Summary},
 		{"changes", stated.Predicate.Changes, spec.Predicate.Changes},
+		{"pending", stated.Predicate.Pending, spec.Predicate.Pending},
 		{"notAfter", stated.Predicate.NotAfter, spec.Predicate.NotAfter},
 	} {
 		was, werr := json.Marshal(f.was)

@@ -57,10 +57,15 @@ type Predicate struct {
 	Sequence  int64                   `json:"sequence"`
 	Operation v1alpha1.PlanOperation  `json:"operation"`
 	Trigger   v1alpha1.PlanTrigger    `json:"trigger"`
-	Binding   v1alpha1.Binding        `json:"binding"`
-	Artifact  StatedArtifact          `json:"artifact"`
-	Summary   v1alpha1.PlanSummary    `json:"summary"`
-	Changes   StatedChanges           `json:"changes"`
+	// Authors are omitted when they are not known.
+	Authors  []string         `json:"authors,omitempty"`
+	Binding  v1alpha1.Binding `json:"binding"`
+	Artifact StatedArtifact   `json:"artifact"`
+	// Enforcement is never empty.
+	Enforcement v1alpha1.Enforcement `json:"enforcement"`
+	Summary     v1alpha1.PlanSummary `json:"summary"`
+	Changes     StatedChanges        `json:"changes"`
+	Pending     StatedPending        `json:"pending"`
 	// NotAfter is RFC 3339 in UTC, whole seconds.
 	NotAfter string `json:"notAfter"`
 	// Nonce is 128 bits in hex that an author cannot foresee.
@@ -85,6 +90,15 @@ type StatedChanges struct {
 	ConfigMap string `json:"configMap"`
 }
 
+// StatedPending ties the operations that were cut off before, and what an approver reads of them, to the approval.
+type StatedPending struct {
+	// Count is how many there are.
+	Count int32 `json:"count"`
+	// Listed and ListedDigest are those of the list in the UpdatePlan.
+	Listed       int    `json:"listed"`
+	ListedDigest string `json:"listedDigest"`
+}
+
 // StatementInput is what a statement is made of.
 type StatementInput struct {
 	Namespace, Cluster string
@@ -93,11 +107,14 @@ type StatementInput struct {
 	Sequence           int64
 	Operation          v1alpha1.PlanOperation
 	Trigger            v1alpha1.PlanTrigger
+	Authors            []string
 	Binding            v1alpha1.Binding
 	Artifact           v1alpha1.Artifact
+	Enforcement        v1alpha1.Enforcement
 	NotAfter           time.Time
 	Summary            v1alpha1.PlanSummary
 	Changes            StatedChanges
+	Pending            StatedPending
 }
 
 // StateChanges describes the lists of changes for a statement.
@@ -131,20 +148,31 @@ func newStatement(in StatementInput) Statement {
 		Subject:       []Subject{{Name: SubjectName, Digest: SubjectDigest{SHA256: strings.TrimPrefix(in.Artifact.Digest, "sha256:")}}},
 		PredicateType: PredicateType,
 		Predicate: Predicate{
-			Namespace: in.Namespace,
-			Cluster:   in.Cluster,
-			Stack:     in.Stack,
-			Sequence:  in.Sequence,
-			Operation: in.Operation,
-			Trigger:   in.Trigger,
-			Binding:   in.Binding,
-			Artifact:  StatedArtifact{Size: in.Artifact.Size, Chunks: in.Artifact.Chunks},
-			Summary:   in.Summary,
-			Changes:   in.Changes,
-			NotAfter:  in.NotAfter.UTC().Format(time.RFC3339),
-			Nonce:     in.Nonce,
+			Namespace:   in.Namespace,
+			Cluster:     in.Cluster,
+			Stack:       in.Stack,
+			Sequence:    in.Sequence,
+			Operation:   in.Operation,
+			Trigger:     in.Trigger,
+			Authors:     in.Authors,
+			Binding:     in.Binding,
+			Artifact:    StatedArtifact{Size: in.Artifact.Size, Chunks: in.Artifact.Chunks},
+			Enforcement: enforcement(in.Enforcement),
+			Summary:     in.Summary,
+			Changes:     in.Changes,
+			Pending:     in.Pending,
+			NotAfter:    in.NotAfter.UTC().Format(time.RFC3339),
+			Nonce:       in.Nonce,
 		},
 	}
+}
+
+// enforcement is what an absent one means.
+func enforcement(e v1alpha1.Enforcement) v1alpha1.Enforcement {
+	if e == "" {
+		return v1alpha1.EnforcementStrict
+	}
+	return e
 }
 
 // encode writes a statement in the one form that Parse takes.
@@ -218,22 +246,37 @@ func (p Predicate) check() error {
 			return fmt.Errorf("statement: %s is empty", f.name)
 		}
 	}
+	return errors.Join(p.checkWords(), p.checkDigests(), checkBinding(p.Binding))
+}
+
+// checkWords looks at what must be one of a few words, or a number.
+func (p Predicate) checkWords() error {
 	if p.Operation != v1alpha1.PlanOperationUpdate && p.Operation != v1alpha1.PlanOperationRefresh {
 		return fmt.Errorf("statement: operation %q is not known", p.Operation)
+	}
+	if p.Enforcement != v1alpha1.EnforcementStrict && p.Enforcement != v1alpha1.EnforcementProbe {
+		return fmt.Errorf("statement: enforcement %q is not known", p.Enforcement)
 	}
 	if p.Sequence < 1 || p.Artifact.Size < 0 || len(p.Artifact.Chunks) == 0 {
 		return errors.New("statement: sequence, or the artifact's size or chunks, are missing")
 	}
+	if t, err := time.Parse(time.RFC3339, p.NotAfter); err != nil || t.UTC().Format(time.RFC3339) != p.NotAfter {
+		return fmt.Errorf("statement: notAfter %q is not RFC 3339 in UTC", p.NotAfter)
+	}
+	return nil
+}
+
+func (p Predicate) checkDigests() error {
 	if !digestPattern.MatchString(p.Changes.Digest) || !digestPattern.MatchString(p.Changes.ListedDigest) {
 		return errors.New("statement: the digests of the changes are missing")
+	}
+	if !digestPattern.MatchString(p.Pending.ListedDigest) || int(p.Pending.Count) < p.Pending.Listed {
+		return errors.New("statement: the digest or the count of the pending operations is missing")
 	}
 	if !noncePattern.MatchString(p.Nonce) {
 		return errors.New("statement: nonce is not 128 bits in lower-case hex")
 	}
-	if t, err := time.Parse(time.RFC3339, p.NotAfter); err != nil || t.UTC().Format(time.RFC3339) != p.NotAfter {
-		return fmt.Errorf("statement: notAfter %q is not RFC 3339 in UTC", p.NotAfter)
-	}
-	return checkBinding(p.Binding)
+	return nil
 }
 
 // PlanName returns an UpdatePlan's name: "<stack>-<sequence>-<first 8 hex digits of the digest>".

@@ -27,8 +27,12 @@ const (
 	ReasonPlanViolated = "PlanViolated"
 	// ReasonPlanInvalid: the plan is not the one of PlanDigest, or Pulumi cannot read it.
 	ReasonPlanInvalid = "PlanInvalid"
+	// ReasonApprovalInvalid: what the operator says of the approval is not so, or a signature is missing that the agent requires.
+	ReasonApprovalInvalid = "ApprovalInvalid"
 	// ReasonExpectationsNotMet: goes with Stale.
 	ReasonExpectationsNotMet = "ExpectationsNotMet"
+	// ReasonTimedOut: it ran longer than it may, and was stopped.
+	ReasonTimedOut = "TimedOut"
 	// ReasonCancelled: it was asked to stop.
 	ReasonCancelled = "Cancelled"
 	// ReasonGaveWay: a DriftCheck was cut short by an operation that matters more.

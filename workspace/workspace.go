@@ -30,8 +30,8 @@ const (
 	Accept OperationType = "Accept"
 )
 
-// Applies tells whether an operation of the type changes something: it needs expectations and a plan.
-func (t OperationType) Applies() bool { return t == Apply || t == Accept }
+// Mutates tells whether an operation of the type changes something: it needs expectations, a plan and its approval.
+func (t OperationType) Mutates() bool { return t == Apply || t == Accept }
 
 // Operation is one run of Pulumi for one stack. Everything in it is used for that run alone.
 type Operation struct {
@@ -63,9 +63,46 @@ type Operation struct {
 	Expect *Facts `json:"expect,omitempty"`
 	// PlanDigest is "sha256:…" of Plan. Required for Apply and Accept.
 	PlanDigest string `json:"planDigest,omitempty"`
+	// Timeout is how long it may run; it is then stopped in order. Zero: as long as it takes.
+	Timeout time.Duration `json:"timeout,omitempty"`
+	// Release are the locks of the stack that an Apply may remove if it meets them. Every other lock is left alone.
+	Release []LockRelease `json:"release,omitempty"`
+	// Probe runs a Preview twice, so that what differs between two previews of the same world can be named. Ignored for Apply.
+	Probe bool `json:"probe,omitempty"`
 	// Plan is the plan file that an Apply is constrained to, or the list of what an Accept accepts. Streamed, never part of the
 	// JSON form.
 	Plan []byte `json:"-"`
+	// Approval is what an Apply or Accept was approved by. The agent verifies all of it again before Pulumi runs. Nil: nothing of it is
+	// verified, and an agent that requires signers refuses. Ignored for Preview.
+	Approval *Approval `json:"approval,omitempty"`
+}
+
+// Approval is what an Apply was approved by.
+type Approval struct {
+	// Statement is spec.statement of the UpdatePlan, as it is: the bytes that were approved.
+	Statement string `json:"statement"`
+	// Cluster is the id of the cluster, which the statement must name.
+	Cluster string `json:"cluster"`
+	// Decisions are the approvals that were counted.
+	Decisions []Decision `json:"decisions,omitempty"`
+	// Signatures are all annotations of the plan that hold signatures, by their whole names, as they are: those that were
+	// counted, and others that an agent may require.
+	Signatures map[string]string `json:"signatures,omitempty"`
+}
+
+// Decision is an approval that was counted.
+type Decision struct {
+	// By is who approved.
+	By string `json:"by"`
+	// Digest is the digest that was approved: the statement's.
+	Digest string `json:"digest"`
+	// At is when the operator counted it for the first time.
+	At time.Time `json:"at"`
+	// Evidence is "sha256:…" of the annotation's value.
+	Evidence string `json:"evidence"`
+	// Signer is the trusted signer that a signature was counted for, as the policy has it, in JSON. Empty: a person, for whom
+	// the API server vouches, and nothing that the agent could verify.
+	Signer json.RawMessage `json:"signer,omitempty"`
 }
 
 // Source is a folder of a git repository at a commit.
@@ -78,6 +115,9 @@ type Source struct {
 	Ref string `json:"ref,omitempty"`
 	// Dir is the project's folder, relative to the root. Empty: the root.
 	Dir string `json:"dir,omitempty"`
+	// Paths are more files and folders of the repository that belong to the project, relative to the root; "." is all of it.
+	// Empty: only Dir does.
+	Paths []string `json:"paths,omitempty"`
 	// Auth are the credentials for URL. Nil: none. Never logged, never journaled.
 	Auth *SourceAuth `json:"auth,omitempty"`
 }
@@ -97,25 +137,29 @@ type SourceAuth struct {
 type Options struct {
 	// Refresh reads the real resources first.
 	Refresh bool `json:"refresh,omitempty"`
+	// Targets are the URNs that are limited to. None: all resources.
+	Targets []string `json:"targets,omitempty"`
+	// TargetDependents takes in what depends on the targets.
+	TargetDependents bool `json:"targetDependents,omitempty"`
 }
 
 // Facts are what an operation found when it started: the part of an approval's binding that only the pod can see.
 type Facts struct {
 	// Commit is the commit that was checked out.
 	Commit string `json:"commit"`
-	// Tree is the git tree id of the project's folder.
+	// Tree is the git tree id of the project's folder; with Source.Paths a SHA-256 over it and what is at those paths.
 	Tree string `json:"tree"`
 	// StateDigest is "sha256:…" of the state without time stamps and encryption noise; of a state without resources it is
 	// a fixed value.
 	StateDigest string `json:"stateDigest"`
+	// DriftDigest is "sha256:…" of how the real resources differed from the state. Empty: they were not read, because Options
+	// did not ask for it, or the operation did not come so far.
+	DriftDigest string `json:"driftDigest,omitempty"`
 	// PulumiVersion is the CLI's version, "v3.276.0".
 	PulumiVersion string `json:"pulumiVersion"`
 	// Plugins are the provider plugins that state and plan need, as Pulumi finds them, sorted. Known after a preview that
 	// succeeded, and before an Apply.
 	Plugins []Plugin `json:"plugins,omitempty"`
-	// RefreshedDigest is "sha256:…" of what was found drifted when the real resources were read: drift.Report.Bound. Empty: they
-	// were not read, or not all of them could be.
-	RefreshedDigest string `json:"refreshedDigest,omitempty"`
 }
 
 // Plugin is a provider plugin as Pulumi finds it.
@@ -188,8 +232,19 @@ type Result struct {
 	// StartedAt and EndedAt are in the pod's clock, UTC. EndedAt is zero while it runs, and when that is not known.
 	StartedAt time.Time `json:"startedAt"`
 	EndedAt   time.Time `json:"endedAt,omitzero"`
+	// Pending are the operations that the state notes as begun and not ended, as it was read at the start.
+	Pending []Pending `json:"pending,omitempty"`
+	// Locks are the locks that stood in the way, or, for a Preview, that were seen. Empty: none, or the backend shows none
+	// before an update.
+	Locks []Lock `json:"locks,omitempty"`
+	// Released are the locks that an Apply removed, or began to remove when the agent died.
+	Released []ReleasedLock `json:"released,omitempty"`
 	// Plan is the saved plan file of a Preview. Streamed, never part of the JSON form.
 	Plan []byte `json:"-"`
+	// SecondPlan is the plan file of the second run of a Preview with Probe, to be compared with Plan and never to be applied:
+	// a secret of the same value as at the same place of Plan has the same ciphertext, and one that could not be compared has
+	// "plangate:uncompared" in its place. Streamed, never part of the JSON form.
+	SecondPlan []byte `json:"-"`
 	// Events are Pulumi's engine events, one JSON object a line (apitype.EngineEvent). Streamed, never part of the JSON form.
 	Events []byte `json:"-"`
 }
@@ -198,6 +253,62 @@ type Result struct {
 type Steps struct {
 	Done  int `json:"done"`
 	Total int `json:"total"`
+}
+
+// Pending is an operation that the state notes as begun and not ended: nobody knows whether it was done.
+type Pending struct {
+	// Operation is Pulumi's word: "creating", "updating", "deleting", "reading", "importing".
+	Operation string `json:"operation"`
+	// URN is the resource's.
+	URN string `json:"urn"`
+}
+
+// Lock is a lock of a stack in its backend.
+type Lock struct {
+	// ID names the lock: no other ever has it. Empty: the backend tells none.
+	ID string `json:"id,omitempty"`
+	// User, Host and PID are whose process holds it, as that process said. Empty and zero: not known.
+	User string `json:"user,omitempty"`
+	Host string `json:"host,omitempty"`
+	PID  int    `json:"pid,omitempty"`
+	// At is when it was taken, by that host's clock. Zero: not known.
+	At time.Time `json:"at,omitzero"`
+	// Text is what the backend says of it, where the fields above are not known.
+	Text string `json:"text,omitempty"`
+}
+
+// LockCause is why a lock may be removed.
+type LockCause string
+
+// Why a lock may be removed. The zero value is invalid.
+const (
+	// LockOwnDead: an operation of ours that is proven dead holds it.
+	LockOwnDead LockCause = "OwnDead"
+	// LockRequested: somebody who may asked for it by its id.
+	LockRequested LockCause = "Requested"
+)
+
+// LockRelease is a lock that may be removed: the one of an id, or all of a host that is proven gone and whose name no other
+// has. Exactly one of ID and Host is set; of none, nothing is removed.
+type LockRelease struct {
+	ID   string `json:"id,omitempty"`
+	Host string `json:"host,omitempty"`
+	// Operation is the dead operation's id, when the lock is known to be ours.
+	Operation string    `json:"operation,omitempty"`
+	Cause     LockCause `json:"cause"`
+	// By tells who asked for it, or what proves it dead.
+	By string `json:"by,omitempty"`
+}
+
+// ReleasedLock is a lock that was removed.
+type ReleasedLock struct {
+	Lock
+	// Operation, Cause and By are those of the LockRelease that allowed it.
+	Operation string    `json:"operation,omitempty"`
+	Cause     LockCause `json:"cause"`
+	By        string    `json:"by,omitempty"`
+	// ReleasedAt is when, in the pod's clock.
+	ReleasedAt time.Time `json:"releasedAt"`
 }
 
 // Mismatch is an expectation that was not met.
@@ -209,6 +320,41 @@ type Mismatch struct {
 	Is  string `json:"is"`
 	// Detail says more in words: which resource was changed, when it is known.
 	Detail string `json:"detail,omitempty"`
+}
+
+// LookType is what is looked at.
+type LookType string
+
+// What can be looked at. The zero value is invalid.
+const (
+	// LookSource finds the tree of the project at a commit: Operation.Source.
+	LookSource LookType = "Source"
+	// LookState reads the state and finds its digest: Operation's stack, backend and environment. Operation.Source is where
+	// the project's name comes from, and Operation.Expect.StateDigest the digest to compare with.
+	LookState LookType = "State"
+)
+
+// Look is a question about the world. To ask it changes nothing, and needs no lock.
+type Look struct {
+	// Type is what is looked at.
+	Type LookType `json:"type"`
+	// Operation says where. What the type does not need is ignored.
+	Operation Operation `json:"operation"`
+}
+
+// Sight is what a Look found.
+type Sight struct {
+	// Pending says that it takes longer than a call may take: ask again for the same.
+	Pending bool `json:"-"`
+	// Reason is why it could not be found, a word as of Result.Reason; empty: it was. Message says it for people, secrets masked.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	// Tree is what Facts.Tree would be; of LookSource.
+	Tree string `json:"tree,omitempty"`
+	// StateDigest is what Facts.StateDigest would be, and Detail which resources differ from the state that was expected, when
+	// that is remembered; of LookState.
+	StateDigest string `json:"stateDigest,omitempty"`
+	Detail      string `json:"detail,omitempty"`
 }
 
 // Info tells about an agent.

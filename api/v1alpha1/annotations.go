@@ -5,12 +5,19 @@ package v1alpha1
 
 // Annotations that people and tools set.
 const (
-	// AnnotationApprove on an UpdatePlan approves it. Its value is the plan's whole digest ("sha256:" and 64 lower-case
-	// hex digits), optionally followed by a blank and a reason. Prefixes and other digests are refused.
+	// AnnotationApprove on an UpdatePlan approves it, as people type it. Its value is the plan's whole digest ("sha256:" and
+	// 64 lower-case hex digits), optionally followed by a blank and a reason. Prefixes and other digests are refused. The API
+	// server turns it into a record under DomainApprove; where it cannot (before Kubernetes 1.36), it refuses it.
 	AnnotationApprove = "plangate.dev/approve"
-	// AnnotationReject on an UpdatePlan ends it for good. Its value is the plan's whole digest, optionally followed by a
-	// blank and a reason.
+	// AnnotationReject on an UpdatePlan ends it for good, as people type it. Its value is a reason, or the plan's whole
+	// digest, optionally followed by a blank and a reason.
 	AnnotationReject = "plangate.dev/reject"
+	// DomainApprove and DomainReject, followed by a slash and a name of any kind, hold the records of decisions:
+	// "<digest> by <user>[ -- <reason>]". The API server lets nobody write one but under his own name, and only those who
+	// have the verb approve on the plan, or on stacks of the Stack's name. Records never change. "approve-<class>" and
+	// "reject-<class>" are those of a class of people, with a verb of that name.
+	DomainApprove = "approve.plangate.dev"
+	DomainReject  = "reject.plangate.dev"
 	// AnnotationRequestPlan on a Stack asks for a new preview, and a new plan if there is something to change. Any value
 	// that differs from the last one is a new request; a time stamp is customary.
 	AnnotationRequestPlan = "plangate.dev/request-plan"
@@ -25,10 +32,16 @@ const (
 	AnnotationRepairDrift = "plangate.dev/repair-drift"
 	// RequestNow is a value that is always a new request.
 	RequestNow = "now"
+	// AnnotationUnlock on a Stack allows the operator to release a lock of somebody else. Its value is the lock's whole id, as
+	// status.locks shows it; another lock is never released by it. It takes the verb "unlock" on the Stack.
+	AnnotationUnlock = "plangate.dev/unlock"
 )
 
 // Annotations and labels that the operator sets.
 const (
+	// AnnotationEditedBy on a Stack says who wrote its spec last: "<generation> by <user>". The API server writes it from
+	// Kubernetes 1.36 on, and lets nobody write anything else. Absent, or of another generation than the Stack's: not known.
+	AnnotationEditedBy = "plangate.dev/edited-by"
 	// AnnotationNeededAt on a Workspace is the time (RFC 3339) at which the operator last needed its pod. The pod is
 	// removed once this lies further back than the Workspace's idleTimeout.
 	AnnotationNeededAt = "plangate.dev/needed-at"
@@ -53,6 +66,7 @@ const (
 const (
 	ComponentPlanFile    = "plan-file"
 	ComponentPlanChanges = "plan-changes"
+	ComponentPlanSteps   = "plan-steps"
 	ComponentStackKey    = "stack-key"
 	ComponentOutputs     = "outputs"
 	ComponentTLS         = "workspace-tls"

@@ -24,7 +24,7 @@ const (
 const (
 	// ConditionReady sums an object up; its reason is the STATUS column. For a Stack True means that the real world was
 	// brought to, or found at, what the Stack asks for. For an UpdatePlan True means that it was applied. For a Workspace
-	// True means that the agent in the pod answered.
+	// True means that the agent in the pod answered; for a policy, that it can be evaluated.
 	ConditionReady = "Ready"
 	// ConditionReconciling is True while the operator works towards the spec, and absent otherwise. Waiting for an
 	// approval is not work.
@@ -35,8 +35,8 @@ const (
 
 // Conditions of an UpdatePlan, in the order of its life.
 const (
-	// ConditionApproved is True once an approval was accepted (and for good), False once the plan was rejected, Unknown
-	// while it waits.
+	// ConditionApproved is True while what was asked for is approved, False once the plan was rejected (for good), Unknown
+	// while it waits. It goes back to Unknown when what vouches for the approvals is no longer in force.
 	ConditionApproved = "Approved"
 	// ConditionApplied is True when all of the plan was applied, False when the attempt ended in another way (the reason
 	// says which), Unknown before and while it is applied.
@@ -85,11 +85,18 @@ const (
 // Reasons of an UpdatePlan's conditions, and of the Stack that waits for it.
 const (
 	ReasonWaitingForApproval = "WaitingForApproval"
-	ReasonApproved           = "Approved"
-	ReasonRejected           = "Rejected"
-	ReasonApplying           = "Applying"
-	ReasonApplied            = "Applied"
-	ReasonNotApplied         = "NotApplied"
+	// ReasonAdmissionNotEnforced: approvals by annotation do not count, since the admission policies that vouch for them
+	// were not proven to be in force.
+	ReasonAdmissionNotEnforced = "AdmissionNotEnforced"
+	// ReasonDeniedByPolicy: a rule denies the plan, for as long as the rule matches.
+	ReasonDeniedByPolicy = "DeniedByPolicy"
+	// ReasonHeldByPolicy: no approval helps now: a window is closed, or a policy cannot be evaluated.
+	ReasonHeldByPolicy = "HeldByPolicy"
+	ReasonApproved     = "Approved"
+	ReasonRejected     = "Rejected"
+	ReasonApplying     = "Applying"
+	ReasonApplied      = "Applied"
+	ReasonNotApplied   = "NotApplied"
 
 	// How an attempt to apply can end other than well.
 
@@ -101,6 +108,9 @@ const (
 	ReasonApplyFailed = "ApplyFailed"
 	// ReasonInterrupted: the process or the pod ended while the plan was being applied; what was done is not known for sure.
 	ReasonInterrupted = "Interrupted"
+
+	// ReasonLocked: the plan is approved, and somebody holds the stack's lock. It is waited for.
+	ReasonLocked = "Locked"
 
 	// Why a plan can be obsolete.
 
@@ -120,6 +130,14 @@ const (
 	ReasonCurrent     = "Current"
 	ReasonRecorded    = "Recorded"
 	ReasonNotRecorded = "NotRecorded"
+)
+
+// Reasons of the condition Ready of an ApprovalPolicy and a ClusterApprovalPolicy.
+const (
+	// ReasonCompiled: the policy can be evaluated.
+	ReasonCompiled = "Compiled"
+	// ReasonPolicyInvalid: the policy cannot be evaluated, and holds every plan that it selects.
+	ReasonPolicyInvalid = "PolicyInvalid"
 )
 
 // Reasons of a Workspace's conditions.

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package v1alpha1 holds the kinds of plangate.dev: what a person writes (Stack), what the operator asks to be approved
-// (UpdatePlan) and where Pulumi runs (Workspace).
+// (UpdatePlan), who must approve (ApprovalPolicy, ClusterApprovalPolicy) and where Pulumi runs (Workspace).
 //
 // It holds data only: no behavior beyond trivial accessors, no clients, nothing of controller-runtime, so that anybody
 // can import it.
@@ -31,6 +31,8 @@ func addKnownTypes(s *runtime.Scheme) error {
 		&Stack{}, &StackList{},
 		&UpdatePlan{}, &UpdatePlanList{},
 		&Workspace{}, &WorkspaceList{},
+		&ApprovalPolicy{}, &ApprovalPolicyList{},
+		&ClusterApprovalPolicy{}, &ClusterApprovalPolicyList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil

@@ -83,6 +83,17 @@ type StackSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/') && !self.split('/').exists(p, p == '..')",message="repoDir must stay inside the repository: no leading / and no .."
 	RepoDir string `json:"repoDir,omitempty"`
 
+	// projectPaths are files and folders outside of repoDir that the program reads, relative to the repository's root: a commit
+	// that changes something in one of them counts like one that changes something in repoDir. "." is the whole repository.
+	// Absent or empty: only repoDir counts, and a commit that touches nothing below it makes no new plan.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=50
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=512
+	// +kubebuilder:validation:XValidation:rule="self.all(path, !path.startsWith('/') && !path.split('/').exists(p, p == '..'))",message="projectPaths must stay inside the repository: no leading / and no .."
+	ProjectPaths []string `json:"projectPaths,omitempty"`
+
 	// config is configuration that is set over the committed Pulumi.<stack>.yaml: each key, with or without its project as
 	// "project:key", to a string or to any JSON value. A key removed here is back at its committed value. Absent or empty:
 	// the committed configuration alone.
@@ -107,6 +118,26 @@ type StackSpec struct {
 	// Absent: false, Pulumi trusts its state.
 	// +optional
 	Refresh bool `json:"refresh,omitempty"`
+
+	// targets limits preview and apply to these resources, by URN, in which Pulumi takes * and **; all others stay as they
+	// are, whatever the program says. Each plan says that it is limited. Absent or empty: the whole program.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=50
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=512
+	Targets []string `json:"targets,omitempty"`
+
+	// targetDependents takes in what depends on the targets, too. Without it Pulumi refuses to preview a change of a target
+	// that others must follow. Absent: false. It means nothing without targets.
+	// +optional
+	TargetDependents bool `json:"targetDependents,omitempty"`
+
+	// timeout is how long one preview or apply may run, for example "1h"; it is then stopped in order: Pulumi ends the steps
+	// that it is in, and what was done is told. Absent: as long as it takes.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s')",message="timeout must be at least a second"
+	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
 	// suspend stops all work on the Stack: no preview, no apply. A preview that runs is stopped, an apply is let end. It is an
 	// edit of the spec and ends a waiting plan. Absent: false.
@@ -150,7 +181,25 @@ type PlanSettings struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	HistoryLimit *int32 `json:"historyLimit,omitempty"`
+	// enforcement is how an apply is held to its plan, and what is done beforehand to know that it can be. Strict: to every
+	// input that is known at preview. Probe: to the same, and each preview is run twice in the same world, which takes twice as
+	// long, to name in the plan the inputs that differ from one preview to the next: an apply would most likely be refused
+	// because of them. Absent: Strict.
+	// +optional
+	Enforcement Enforcement `json:"enforcement,omitempty"`
 }
+
+// Enforcement is how an apply is held to its plan.
+// +kubebuilder:validation:Enum=Strict;Probe
+type Enforcement string
+
+// How an apply can be held to its plan.
+const (
+	// EnforcementStrict holds it to every input that is known at preview.
+	EnforcementStrict Enforcement = "Strict"
+	// EnforcementProbe previews twice beforehand, and names what differs.
+	EnforcementProbe Enforcement = "Probe"
+)
 
 // ResourceRefType tells where a value comes from.
 // +kubebuilder:validation:Enum=Secret;Literal
@@ -248,6 +297,17 @@ type StackStatus struct {
 	// +optional
 	RecordNext *RecordTurn `json:"recordNext,omitempty"`
 
+	// observedTree is the git tree id of the project's folder at observedRevision, or a digest of it and of spec.projectPaths.
+	// Absent: nobody has looked yet, since that takes the workspace pod.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	ObservedTree string `json:"observedTree,omitempty"`
+
+	// unsettled tells of previews that were dropped because something that they were made from had moved before they could be
+	// published. Absent: there was none since the last one that was.
+	// +optional
+	Unsettled *Unsettled `json:"unsettled,omitempty"`
+
 	// lastPreview is the last preview that ended. Absent: none yet.
 	// +optional
 	LastPreview *PreviewStatus `json:"lastPreview,omitempty"`
@@ -259,6 +319,22 @@ type StackStatus struct {
 	// drift is what is known of the difference between the real resources and what Pulumi left. Absent: not looked at yet.
 	// +optional
 	Drift *DriftStatus `json:"drift,omitempty"`
+	// locks are the locks of the stack that were last met, at most 10; nobody but their holders releases them, except as
+	// annotation plangate.dev/unlock says. Absent: none was met, or the backend shows none before an apply.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	Locks []StackLock `json:"locks,omitempty"`
+
+	// unlock tells what the annotation plangate.dev/unlock comes to. Absent: there is none.
+	// +optional
+	Unlock *UnlockStatus `json:"unlock,omitempty"`
+
+	// pending are the operations that were cut off, as the state noted them at the last preview, at most 50. Absent: none.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=50
+	Pending []PendingOperation `json:"pending,omitempty"`
 
 	// outputs are the stack's outputs after the last apply; a secret one is shown as "[secret]". Absent: none known.
 	// +optional
@@ -279,6 +355,46 @@ type StackStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	ObservedRequest string `json:"observedRequest,omitempty"`
+}
+
+// UnlockStatus tells what the annotation plangate.dev/unlock comes to.
+type UnlockStatus struct {
+	// lock is the annotation's value.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Lock string `json:"lock"`
+	// state tells whether that lock is held, as far as is known.
+	// +required
+	State UnlockState `json:"state"`
+	// message says it in words, with the locks that are held.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
+}
+
+// UnlockState tells what an annotation plangate.dev/unlock comes to.
+// +kubebuilder:validation:Enum=Pending;Released;NotHeld
+type UnlockState string
+
+// What an annotation plangate.dev/unlock can come to.
+const (
+	// UnlockPending: the lock is held, and is released when a plan is applied.
+	UnlockPending UnlockState = "Pending"
+	// UnlockReleased: it was released.
+	UnlockReleased UnlockState = "Released"
+	// UnlockNotHeld: no such lock is held; nothing is released.
+	UnlockNotHeld UnlockState = "NotHeld"
+)
+
+// Unsettled tells of previews that were dropped.
+type Unsettled struct {
+	// since is when the first of them was dropped.
+	// +required
+	Since metav1.Time `json:"since"`
+	// dropped counts them.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	Dropped int32 `json:"dropped"`
 }
 
 // PlanReference names an UpdatePlan of the same namespace.
@@ -362,6 +478,10 @@ type PreviewStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Revision string `json:"revision,omitempty"`
+	// tree is the project's tree at that commit, as in observedTree. Absent: the preview did not come so far.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Tree string `json:"tree,omitempty"`
 	// plan is the name of the UpdatePlan that came of it. Absent: nothing to change, or the preview failed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
@@ -406,6 +526,10 @@ type PreviewOperation struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	ResourceVersion string `json:"resourceVersion"`
+	// author is who wrote the spec of that generation. Absent: not known.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Author string `json:"author,omitempty"`
 	// revision is the commit that is previewed.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
@@ -413,6 +537,10 @@ type PreviewOperation struct {
 	// operation is what is previewed. Absent: Update.
 	// +optional
 	Operation PlanOperation `json:"operation,omitempty"`
+	// tree is the project's tree at that commit, as in observedTree. Absent: nobody has looked yet.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Tree string `json:"tree,omitempty"`
 	// trigger tells why.
 	// +required
 	Trigger PlanTrigger `json:"trigger"`
@@ -430,6 +558,9 @@ type PreviewOperation struct {
 	// startedAt is when it was asked for.
 	// +required
 	StartedAt metav1.Time `json:"startedAt"`
+	// settlesAt is from when on it may be published, if nothing that it is made from moves before. Absent: at once.
+	// +optional
+	SettlesAt *metav1.MicroTime `json:"settlesAt,omitempty"`
 }
 
 // PodReference names one life of a pod.

@@ -56,6 +56,13 @@ type UpdatePlanSpec struct {
 	// trigger tells why the plan was made.
 	// +required
 	Trigger PlanTrigger `json:"trigger"`
+	// authors are the users who wrote the change, as the API server knows them: who edited the Stack's spec last. None of them
+	// can approve the plan. Absent: not known; before Kubernetes 1.36, and for a Stack that is deleted, it never is.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=253
+	Authors []string `json:"authors,omitempty"`
 	// binding is everything, beside the plan file, that an approval is tied to.
 	// +required
 	Binding Binding `json:"binding"`
@@ -74,6 +81,10 @@ type UpdatePlanSpec struct {
 	// notAfter is when the plan expires, unless it was applied before.
 	// +required
 	NotAfter metav1.Time `json:"notAfter"`
+	// enforcement is what the Stack asked for: Strict, or Probe, with which a summary that counts nothing unstable means that two
+	// previews were the same. Absent: Strict.
+	// +optional
+	Enforcement Enforcement `json:"enforcement,omitempty"`
 	// summary counts the changes.
 	// +required
 	Summary PlanSummary `json:"summary"`
@@ -83,10 +94,73 @@ type UpdatePlanSpec struct {
 	// +kubebuilder:validation:MaxItems=100
 	Changes []ResourceChange `json:"changes,omitempty"`
 	// changesConfigMap is the name of the ConfigMap, in this namespace, that holds all changes, secrets masked, under the
-	// key "changes.json". Absent: changes is the whole list.
+	// key "changes.json"; when they are too many, gzip-compressed under "changes.json.gz", which goes on in as many ConfigMaps
+	// of this name and "-1", "-2", … as "parts" tells. Absent: changes is the whole list.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ChangesConfigMap string `json:"changesConfigMap,omitempty"`
+	// pending are the operations that an earlier update began and that were cut off, as the state notes them, and what this plan
+	// does about each: the first 50, those that may have made something first. Absent: the state notes none.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=50
+	Pending []PendingOperation `json:"pending,omitempty"`
+	// pendingCount counts all of them. Absent: 0.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	PendingCount int32 `json:"pendingCount,omitempty"`
+}
+
+// PendingType is what was being done to a resource when it was cut off.
+// +kubebuilder:validation:Enum=Creating;Updating;Deleting;Reading;Importing;Other
+type PendingType string
+
+// What can be cut off.
+const (
+	// PendingCreating may have made the resource, of which the state then knows no id.
+	PendingCreating  PendingType = "Creating"
+	PendingUpdating  PendingType = "Updating"
+	PendingDeleting  PendingType = "Deleting"
+	PendingReading   PendingType = "Reading"
+	PendingImporting PendingType = "Importing"
+	// PendingOther is one that this version does not know by name.
+	PendingOther PendingType = "Other"
+)
+
+// PendingEffect is what a plan does about an operation that was cut off.
+// +kubebuilder:validation:Enum=CreatesAgain;DoesAgain;Refreshes;Forgets;Keeps
+type PendingEffect string
+
+// What a plan can do about an operation that was cut off.
+const (
+	// PendingCreatesAgain: the plan creates the resource. If it exists already there are then two, or the provider refuses.
+	PendingCreatesAgain PendingEffect = "CreatesAgain"
+	// PendingDoesAgain: the plan changes or deletes the resource, starting from what the state says of it.
+	PendingDoesAgain PendingEffect = "DoesAgain"
+	// PendingRefreshes: the real resource was read for the plan, and is read again before it is applied.
+	PendingRefreshes PendingEffect = "Refreshes"
+	// PendingForgets: the plan does nothing to the resource, and Pulumi drops the note when it is applied.
+	PendingForgets PendingEffect = "Forgets"
+	// PendingKeeps: the plan does nothing to the resource, and the note stays in the state.
+	PendingKeeps PendingEffect = "Keeps"
+)
+
+// PendingOperation is an operation that was begun and cut off, so that nobody knows whether it was done.
+type PendingOperation struct {
+	// operation is what was being done.
+	// +required
+	Operation PendingType `json:"operation"`
+	// urn is the resource's URN.
+	// +required
+	// +kubebuilder:validation:MaxLength=2048
+	URN string `json:"urn"`
+	// effect is what the plan does about it. Absent where no plan is spoken of.
+	// +optional
+	Effect PendingEffect `json:"effect,omitempty"`
+	// message says in words what that means. Absent where no plan is spoken of.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	Message string `json:"message,omitempty"`
 }
 
 // StackReference names one state of one Stack object.
@@ -146,6 +220,25 @@ type PlanTrigger struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
+	// completes is the plan that was applied in part, or cut off, and whose rest this one is. Absent: it completes none.
+	// +optional
+	Completes *CompletedPlan `json:"completes,omitempty"`
+}
+
+// CompletedPlan is a plan that was applied in part, or cut off.
+type CompletedPlan struct {
+	// name is the UpdatePlan's name.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// digest is the UpdatePlan's digest.
+	// +required
+	// +kubebuilder:validation:MaxLength=71
+	Digest string `json:"digest"`
+	// result is how it ended: PartiallyApplied or Interrupted.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	Result string `json:"result"`
 }
 
 // Binding is everything, beside the plan file, that an approval is tied to. Each field is compared again right before
@@ -163,7 +256,8 @@ type Binding struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Directory string `json:"directory,omitempty"`
-	// tree is the git tree id of the project's folder at that commit.
+	// tree is the git tree id of the project's folder at that commit; where the Stack has spec.projectPaths, a SHA-256 over it
+	// and what is at those paths.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Tree string `json:"tree"`
@@ -176,14 +270,23 @@ type Binding struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=71
 	StateDigest string `json:"stateDigest"`
+	// driftDigest is the digest of how the real resources differed from Pulumi's state when the preview read them. Absent: it
+	// did not read them.
+	// +optional
+	// +kubebuilder:validation:MaxLength=71
+	DriftDigest string `json:"driftDigest,omitempty"`
 	// refresh tells whether the real resources are read before preview and apply.
 	// +optional
 	Refresh bool `json:"refresh,omitempty"`
-	// refreshedDigest is the digest of what was found to differ from the state when the real resources were read: more, other
-	// or less drift than the plan shows makes it stale. Absent: they were not read.
+	// targets are the URNs that preview and apply are limited to. Absent: they are not limited.
 	// +optional
-	// +kubebuilder:validation:MaxLength=71
-	RefreshedDigest string `json:"refreshedDigest,omitempty"`
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=50
+	// +kubebuilder:validation:items:MaxLength=512
+	Targets []string `json:"targets,omitempty"`
+	// targetDependents tells whether what depends on the targets is taken in. Absent: it is not.
+	// +optional
+	TargetDependents bool `json:"targetDependents,omitempty"`
 	// configEntries are one short keyed digest for each entry of the configuration and the environment, so that what moved in
 	// configDigest can be named. Absent: there are none, or too many to list.
 	// +optional
@@ -284,6 +387,10 @@ type PlanSummary struct {
 	// unbound counts inputs that were not known at preview: any value passes for them.
 	// +optional
 	Unbound int32 `json:"unbound"`
+	// unstable counts inputs and outputs that differed between two previews of the same world: an apply would most likely be
+	// refused because of them. Only with enforcement Probe; 0 otherwise.
+	// +optional
+	Unstable int32 `json:"unstable"`
 }
 
 // ChangeOperation is what happens to a resource.
@@ -304,7 +411,7 @@ const (
 	ChangeRemove ChangeOperation = "Remove"
 	// ChangeOutputs is a change of the stack's outputs.
 	ChangeOutputs ChangeOperation = "Outputs"
-	// ChangeSame leaves the resource as it is; it is listed when it has unbound inputs.
+	// ChangeSame leaves the resource as it is; it is listed when it has unbound or unstable inputs.
 	ChangeSame ChangeOperation = "Same"
 	// ChangeOther is a step that this version does not know by name.
 	ChangeOther ChangeOperation = "Other"
@@ -340,6 +447,13 @@ type ResourceChange struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=50
 	Unbound []string `json:"unbound,omitempty"`
+	// unstable names what differed between two previews of the same world, by property path, never by value. In parentheses it
+	// is no property: "(exists)", only one of them had the resource; "(steps)", they did something else to it; "(secret) path",
+	// a secret that could not be compared. Absent: nothing, or only one preview was made.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=50
+	Unstable []string `json:"unstable,omitempty"`
 }
 
 // PropertyChange is one property's change. Values are shortened; secret ones are shown as "[secret]".
@@ -379,6 +493,9 @@ type UpdatePlanStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Requirements string `json:"requirements,omitempty"`
+	// policy is what the policies that select the Stack came to, when they were last evaluated. Absent: they were not yet.
+	// +optional
+	Policy *PolicyVerdict `json:"policy,omitempty"`
 	// howToApprove is the ready command. Absent: the plan does not wait for an approval.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
@@ -387,11 +504,16 @@ type UpdatePlanStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	HowToReject string `json:"howToReject,omitempty"`
-	// decisions are the approvals and rejections that were seen, accepted or refused, the last 20.
+	// decisions are the approvals and rejections that were seen: those that count, and the last 5 that were refused. It is a
+	// memory; an approval counts only while what it came by is there too. Absent: there are none.
 	// +optional
 	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=20
+	// +kubebuilder:validation:MaxItems=50
 	Decisions []Decision `json:"decisions,omitempty"`
+	// unguardedSince is when an approval by annotation was first seen on this plan while the admission policies that vouch
+	// for it were not in force. From then on no annotation approves this plan; ask for a new one. Absent: never.
+	// +optional
+	UnguardedSince *metav1.Time `json:"unguardedSince,omitempty"`
 	// diff is the change in words, for people, a line each: what happens to which resource, and below it its properties, as
 	// many as there is room for. It is computed from spec.changes, which is what counts. Absent: not looked at yet.
 	// +optional
@@ -399,6 +521,10 @@ type UpdatePlanStatus struct {
 	// +kubebuilder:validation:MaxItems=300
 	// +kubebuilder:validation:items:MaxLength=512
 	Diff []string `json:"diff,omitempty"`
+	// stateCheck is the last look at Pulumi's state while the plan waits: it ends as Stale when somebody else has changed it.
+	// Absent: the state was only read for the preview.
+	// +optional
+	StateCheck *StateCheck `json:"stateCheck,omitempty"`
 	// operation is the attempt to apply the plan. There is at most one. Absent: it was not started.
 	// +optional
 	Operation *ApplyOperation `json:"operation,omitempty"`
@@ -406,6 +532,100 @@ type UpdatePlanStatus struct {
 	// end is not recorded yet.
 	// +optional
 	Record *PlanRecord `json:"record,omitempty"`
+	// lock is why the approved plan is not applied yet: somebody holds the lock of its stack. It is never broken; the plan is
+	// tried again until it expires. Absent: no lock was met.
+	// +optional
+	Lock *LockWait `json:"lock,omitempty"`
+	// releasedLocks are the locks that were removed so that this plan could be applied, the last 10: those of our own operations
+	// that died, and one that the annotation plangate.dev/unlock on the Stack named. Absent: none.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	ReleasedLocks []ReleasedLock `json:"releasedLocks,omitempty"`
+}
+
+// StackLock is a lock of a Pulumi stack in its backend.
+type StackLock struct {
+	// id names the lock. It is what the annotation plangate.dev/unlock takes. Absent: the backend tells none.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	ID string `json:"id,omitempty"`
+	// holder is who holds it: "user@host (pid 4711)", or the backend's own words.
+	// +required
+	// +kubebuilder:validation:MaxLength=512
+	Holder string `json:"holder"`
+	// since is when it was taken, by the holder's clock. Absent: not known.
+	// +optional
+	Since *metav1.Time `json:"since,omitempty"`
+	// ours is the id of our own operation that took it. Absent: it is somebody else's, or that cannot be told.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Ours string `json:"ours,omitempty"`
+}
+
+// LockWait is what a plan waits for.
+type LockWait struct {
+	// locks are those that were met, at most 10.
+	// +required
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=10
+	Locks []StackLock `json:"locks"`
+	// attempts counts the attempts to apply that met a lock. None of them changed anything.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	Attempts int32 `json:"attempts"`
+	// metAt is when a lock was last met.
+	// +required
+	MetAt metav1.Time `json:"metAt"`
+	// nextAttemptAt is when the plan is tried again, unless the lock is unlocked before.
+	// +required
+	NextAttemptAt metav1.Time `json:"nextAttemptAt"`
+	// unlock is the value of the annotation plangate.dev/unlock that was last acted on. Absent: none.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Unlock string `json:"unlock,omitempty"`
+}
+
+// LockCause is why a lock was released.
+// +kubebuilder:validation:Enum=OwnDead;Requested
+type LockCause string
+
+// Why a lock can be released.
+const (
+	// LockOwnDead: an operation of ours took it, and its pod is proven gone.
+	LockOwnDead LockCause = "OwnDead"
+	// LockRequested: the annotation plangate.dev/unlock named it.
+	LockRequested LockCause = "Requested"
+)
+
+// ReleasedLock is a lock that the operator removed.
+type ReleasedLock struct {
+	StackLock `json:",inline"`
+	// cause is why.
+	// +required
+	Cause LockCause `json:"cause"`
+	// by tells who asked for it, as far as that is known, or what proved it dead.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	By string `json:"by,omitempty"`
+	// releasedAt is when, by the pod's clock.
+	// +required
+	ReleasedAt metav1.Time `json:"releasedAt"`
+}
+
+// StateCheck is a look at Pulumi's state.
+type StateCheck struct {
+	// checkedAt is when the state was last found to be the one that the plan is bound to. Absent: it could not be read yet.
+	// +optional
+	CheckedAt *metav1.Time `json:"checkedAt,omitempty"`
+	// triedAt is when it was last tried.
+	// +required
+	TriedAt metav1.Time `json:"triedAt"`
+	// problem is why the last try failed. Absent: it did not.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Problem string `json:"problem,omitempty"`
 }
 
 // PlanRecord ties the end of a plan to the end of the plan of the same Stack that was recorded before it.
@@ -439,17 +659,80 @@ const (
 	DecisionRefused DecisionVerdict = "Refused"
 )
 
+// DecisionMethod is how a decision came.
+// +kubebuilder:validation:Enum=Annotation;Signature
+type DecisionMethod string
+
+// How a decision can come.
+const (
+	// MethodAnnotation: a person annotated the plan; the API server vouches for who it was.
+	MethodAnnotation DecisionMethod = "Annotation"
+	// MethodSignature: the annotation holds a signature that proves itself, whoever brought it.
+	MethodSignature DecisionMethod = "Signature"
+)
+
+// Refusal is why a decision does not count, as a word.
+// +kubebuilder:validation:Enum=Malformed;OtherDigest;UnknownAnnotation;NotStamped;AdmissionNotEnforced;Author;Repeated;TooLate;Invalid;TooLong;TooMany;OtherStatement;OtherPurpose;OtherCluster;UnknownSigner;SignerExpired;SignerNotForStack;TokenStale
+type Refusal string
+
+// Why a decision can be refused.
+const (
+	// RefusedMalformed: it is not of the form that is asked for.
+	RefusedMalformed Refusal = "Malformed"
+	// RefusedOtherDigest: it names another digest than the plan's.
+	RefusedOtherDigest Refusal = "OtherDigest"
+	// RefusedUnknownAnnotation: the annotation looks like one that decides, and is none.
+	RefusedUnknownAnnotation Refusal = "UnknownAnnotation"
+	// RefusedNotStamped: it is in the short form, and the API server did not say who wrote it.
+	RefusedNotStamped Refusal = "NotStamped"
+	// RefusedNotEnforced: the admission policies that vouch for annotations were not in force.
+	RefusedNotEnforced Refusal = "AdmissionNotEnforced"
+	// RefusedAuthor: it is an approval by an author of the change.
+	RefusedAuthor Refusal = "Author"
+	// RefusedRepeated: the same person has approved already.
+	RefusedRepeated Refusal = "Repeated"
+	// RefusedTooLate: it is a rejection of a plan that is being applied.
+	RefusedTooLate Refusal = "TooLate"
+	// RefusedInvalid: the signature does not verify.
+	RefusedInvalid Refusal = "Invalid"
+	// RefusedTooLong: the signature is longer than any may be.
+	RefusedTooLong Refusal = "TooLong"
+	// RefusedTooMany: as many others of the plan as may be were verified already.
+	RefusedTooMany Refusal = "TooMany"
+	// RefusedOtherStatement: the signature was made for other bytes, such as an older plan of the same Stack.
+	RefusedOtherStatement Refusal = "OtherStatement"
+	// RefusedOtherPurpose: the signature was made neither to approve nor to reject a plan.
+	RefusedOtherPurpose Refusal = "OtherPurpose"
+	// RefusedOtherCluster: the signed statement is of another cluster.
+	RefusedOtherCluster Refusal = "OtherCluster"
+	// RefusedUnknownSigner: no policy that selects the Stack trusts the signer.
+	RefusedUnknownSigner Refusal = "UnknownSigner"
+	// RefusedSignerExpired: the trusted signer's notAfter is over.
+	RefusedSignerExpired Refusal = "SignerExpired"
+	// RefusedSignerNotForStack: the trusted signer is good for other Stacks.
+	RefusedSignerNotForStack Refusal = "SignerNotForStack"
+	// RefusedTokenStale: an ID token was not valid when it was seen, or lives too long.
+	RefusedTokenStale Refusal = "TokenStale"
+)
+
 // Decision is what somebody said of a plan.
 type Decision struct {
 	// verdict tells whether it was an approval or a rejection that counts, or was refused.
 	// +required
 	Verdict DecisionVerdict `json:"verdict"`
-	// method is how it came: "annotation plangate.dev/approve".
+	// method is how it came: Annotation or Signature.
 	// +required
-	// +kubebuilder:validation:MaxLength=256
-	Method string `json:"method"`
-	// by names who decided. Identity is not verified in this version: it is then "unverified", with the field manager of the
-	// write where the API server recorded one.
+	Method DecisionMethod `json:"method"`
+	// key is the annotation that it came by: "approve.plangate.dev/alice".
+	// +optional
+	// +kubebuilder:validation:MaxLength=320
+	Key string `json:"key,omitempty"`
+	// class is the class of people that it was given for: "security" for approve-security. Absent: those with the verb approve.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Class string `json:"class,omitempty"`
+	// by names who decided: the user as the API server knows it, or the signer. Where that was not proven it begins with
+	// "unverified", and says what the annotation says and which field managers wrote it.
 	// +required
 	// +kubebuilder:validation:MaxLength=512
 	By string `json:"by"`
@@ -460,11 +743,18 @@ type Decision struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=71
 	Digest string `json:"digest,omitempty"`
+	// refusal is why the decision was refused, as a word. Absent: it counts.
+	// +optional
+	Refusal Refusal `json:"refusal,omitempty"`
 	// reason is the reason that was given, or why the decision was refused.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason,omitempty"`
-	// observedAt is when the operator saw it.
+	// requirement is what an approval served: "one approval by a person". Absent: none.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Requirement string `json:"requirement,omitempty"`
+	// observedAt is when the operator saw it first.
 	// +required
 	ObservedAt metav1.Time `json:"observedAt"`
 	// evidence is "sha256:" and the SHA-256 of the annotation's value as it was written.
@@ -482,6 +772,15 @@ type ApplyOperation struct {
 	// pod is the workspace pod that it runs or ran in.
 	// +required
 	Pod PodReference `json:"pod"`
+	// host is the pod's host name, which no other pod ever has: by it a lock that the operation leaves behind is known to be
+	// ours. Absent: the pod has none of its own, and its locks are taken for somebody else's.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Host string `json:"host,omitempty"`
+	// unlock is the lock that the annotation plangate.dev/unlock on the Stack named when the operation was asked for. Absent: none.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Unlock string `json:"unlock,omitempty"`
 	// startedAt is when the intent to apply was written down, before anything was started.
 	// +required
 	StartedAt metav1.Time `json:"startedAt"`
@@ -524,6 +823,72 @@ type ApplyOperation struct {
 	// outputs are the stack's outputs after the apply; a secret one is shown as "[secret]". Absent: none.
 	// +optional
 	Outputs map[string]apiextensionsv1.JSON `json:"outputs,omitempty"`
+	// steps tells what was done and what was not, when the plan was not applied whole. Absent: all or nothing was done, or
+	// nothing is known.
+	// +optional
+	Steps *StepReport `json:"steps,omitempty"`
+}
+
+// StepReport is what became of the steps of a plan that was not applied whole.
+type StepReport struct {
+	// done are the steps that were done, in order, the first 50.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=50
+	Done []StepState `json:"done,omitempty"`
+	// doneCount counts all of them.
+	// +optional
+	DoneCount int32 `json:"doneCount"`
+	// notDone are the steps that were not done, or of which that is not known, the first 50: those that failed or were cut off
+	// first.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=50
+	NotDone []StepState `json:"notDone,omitempty"`
+	// notDoneCount counts all of them.
+	// +optional
+	NotDoneCount int32 `json:"notDoneCount"`
+	// configMap is the name of the ConfigMap, in this namespace, with all steps under the key "steps.json". Absent: the lists
+	// above are whole.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	ConfigMap string `json:"configMap,omitempty"`
+	// complete is false when the last steps may be missing, because the process that told of them was cut off.
+	// +optional
+	Complete bool `json:"complete"`
+}
+
+// StepOutcome is what became of a step.
+// +kubebuilder:validation:Enum=Done;Failed;CutOff;NotStarted
+type StepOutcome string
+
+// What can become of a step.
+const (
+	StepDone StepOutcome = "Done"
+	// StepFailed: the provider said so.
+	StepFailed StepOutcome = "Failed"
+	// StepCutOff: it was begun, and nobody knows how it ended.
+	StepCutOff     StepOutcome = "CutOff"
+	StepNotStarted StepOutcome = "NotStarted"
+)
+
+// StepState is one step of Pulumi's for one resource.
+type StepState struct {
+	// step is Pulumi's word for it: "create", "update", "delete", "create-replacement", "delete-replaced".
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	Step string `json:"step"`
+	// outcome is what became of it.
+	// +required
+	Outcome StepOutcome `json:"outcome"`
+	// urn is the resource's URN.
+	// +required
+	// +kubebuilder:validation:MaxLength=2048
+	URN string `json:"urn"`
+	// detail says more in words: why it failed; that both the old and the new resource exist. Absent: there is no more to say.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Detail string `json:"detail,omitempty"`
 }
 
 // Mismatch is a bound fact that has moved.

@@ -68,6 +68,30 @@ type WorkspaceSpec struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s')",message="idleTimeout may not be negative"
 	IdleTimeout *metav1.Duration `json:"idleTimeout,omitempty"`
+	// requiredSigners are signers without whose signature the agent in the pod applies nothing, whatever the operator and the
+	// plan's status say. Absent: the agent verifies the signatures that were counted, and requires none.
+	// +optional
+	RequiredSigners *RequiredSigners `json:"requiredSigners,omitempty"`
+}
+
+// RequiredSigners names the object that holds trusted signers for the agent, under the key "signers.yaml": "signers" is a list
+// as in a policy's spec.signers; "count", 1 if it is absent, is how many of them must have signed a plan, and a rejection by
+// any of them holds it back; "cluster", if it is there, is the id of the cluster that the plans must be of. Whoever may
+// write the object decides; a change counts as soon as the kubelet has brought it into the pod. While the object is missing the
+// pod does not start, and while it cannot be read nothing is applied.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.configMap) != has(self.secret)",message="set exactly one of configMap and secret"
+type RequiredSigners struct {
+	// configMap is the name of a ConfigMap in this namespace. Absent: secret is set.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	ConfigMap string `json:"configMap,omitempty"`
+	// secret is the name of a Secret in this namespace. Absent: configMap is set.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Secret string `json:"secret,omitempty"`
 }
 
 // WorkspaceCache is where plugins, checkouts and installed dependencies are kept.

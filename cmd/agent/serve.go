@@ -30,6 +30,7 @@ import (
 
 type options struct {
 	listen, health, tlsDir, workDir, podUID string
+	requireSigners                          string
 	grace                                   time.Duration
 	allowFileSources                        bool
 }
@@ -50,6 +51,7 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.tlsDir, "tls-dir", env("tls-dir", "/var/run/plangate/tls"), "folder with tls.crt, tls.key and ca.crt")
 	flags.StringVar(&o.workDir, "work-dir", env("work-dir", "/work"), "folder for all that is written")
 	flags.StringVar(&o.podUID, "pod-uid", env("pod-uid", ""), "UID of the pod; required")
+	flags.StringVar(&o.requireSigners, "require-signers", env("require-signers", ""), "file with trusted signers, one of whom must have signed what is applied; empty: none is required")
 	flags.DurationVar(&o.grace, "grace", graceDefault(), "how long a stopped Pulumi may take to end in order; less than the pod's grace period")
 	flags.BoolVar(&o.allowFileSources, "allow-file-sources", env("allow-file-sources", "") == "true", "allow file:// repositories (tests only)")
 	if err := flags.Parse(args); err != nil {
@@ -100,7 +102,7 @@ func serve(args []string) error {
 	log := zapr.NewLogger(zapLog)
 	server, err := agent.New(agent.Config{
 		PodUID: o.podUID, Version: version, WorkDir: o.workDir, Grace: o.grace, PluginDirs: pluginDirs(),
-		AllowFileSources: o.allowFileSources, Log: log,
+		RequireSigners: o.requireSigners, AllowFileSources: o.allowFileSources, Log: log,
 	})
 	if err != nil {
 		return err

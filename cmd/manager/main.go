@@ -7,6 +7,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -24,7 +25,9 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/plangate/plangate/api/v1alpha1"
+	"github.com/plangate/plangate/pkg/admission"
 	"github.com/plangate/plangate/pkg/audit"
+	"github.com/plangate/plangate/pkg/controller/approvalpolicy"
 	"github.com/plangate/plangate/pkg/controller/stack"
 	"github.com/plangate/plangate/pkg/controller/updateplan"
 	"github.com/plangate/plangate/pkg/controller/workspace"
@@ -132,19 +135,14 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o options.Options) er
 	})
 	stacks := stack.New(c, uncached, agents, sources, in, store, mgr.GetEventRecorder("plangate-stack"), stack.Settings{
 		Cluster: cluster, PollInterval: o.SourcePollInterval, PlanTimeToLive: o.PlanTimeToLive,
-		RetryInterval: o.RetryInterval, RetryMaxInterval: o.RetryMaxInterval,
+		SettleTime: o.SettleTime, RetryInterval: o.RetryInterval, RetryMaxInterval: o.RetryMaxInterval,
 	})
 	log, err := audit.Open(o.AuditLog, cluster)
 	if err != nil {
 		return err
 	}
-	settings := updateplan.Settings{Cluster: cluster, Audit: log}
+	settings := updateplan.Settings{Cluster: cluster, Audit: log, StateCheckInterval: o.StateCheckInterval, Admission: admission.New(c, uncached, nil)}
 	plans := updateplan.New(c, uncached, agents, sources, in, store, mgr.GetEventRecorder("plangate-updateplan"), settings)
-	if err := workspaces.Setup(mgr, o.Concurrency); err != nil {
-		return err
-	}
-	if err := stacks.Setup(ctx, mgr, o.Concurrency); err != nil {
-		return err
-	}
-	return plans.Setup(ctx, mgr, o.Concurrency)
+	return errors.Join(workspaces.Setup(mgr, o.Concurrency), approvalpolicy.Setup(mgr, o.Concurrency),
+		stacks.Setup(ctx, mgr, o.Concurrency), plans.Setup(ctx, mgr, o.Concurrency))
 }

@@ -23,6 +23,16 @@ run() {
   eval "$*"
 }
 
+# Prints a command that must be refused, and what it is refused with, which must have some words in it.
+refuse() { # WORDS COMMAND
+  printf '\n\033[1m$ %s\033[0m\n' "$2"
+  local said
+  ! said=$(eval "$2" 2>&1) || die "the demo failed: this should be refused: $2"
+  printf '%s\n' "$said"
+  grep -qF -- "$1" <<< "$said" || die "the demo failed: the refusal does not say '$1'"
+  printf '\033[32m   ✓ refused\033[0m\n'
+}
+
 # Fails the demo unless what was seen is what should be.
 expect() { # WHAT WANT GOT
   [ "$2" = "$3" ] || die "the demo failed: $1 should be '$2', and is '$3'"
@@ -59,7 +69,8 @@ other_plan() { plan_of_stack | grep -vx -- "$1"; }
 plan_status() { k get updateplan "$1" -o 'jsonpath={.status.conditions[?(@.type=="Ready")].reason}'; }
 plan_is() { plan_status "$1" | grep -x -- "$2"; }
 pod_uid() { k get workspace web -o 'jsonpath={.status.pod.uid}'; }
-refused() { k get updateplan "$1" -o 'jsonpath={.status.decisions[?(@.verdict=="Refused")].reason}'; }
+# The command that the plan prints, as somebody would type it who is logged in as a user.
+command_as() { k get updateplan "$plan" -o "jsonpath={.status.$2}" | sed "s/^kubectl /kubectl --as=$1 /"; }
 
 # --- the stage ---------------------------------------------------------------------------------------------------------
 
@@ -112,9 +123,9 @@ first_plan() {
   chapter "A Stack, and its first plan"
   run "kubectl apply -f hack/demo/setup.yaml"
   sed "s#localhost/plangate/pause:dev#$image#" "$here/stack.yaml" > "$work/stack.yaml"
-  printf '\n\033[1m$ kubectl apply -f hack/demo/stack.yaml\033[0m\n'
+  printf '\n\033[1m$ kubectl --as=dana@example.com apply -f hack/demo/stack.yaml\033[0m\n'
   cat "$work/stack.yaml"
-  k apply -f "$work/stack.yaml"
+  k --as=dana@example.com apply -f "$work/stack.yaml"
   await "the first UpdatePlan" 90 plan_of_stack
   plan=$seen
   await "what the operator says of it" 20 plan_is "$plan" WaitingForApproval
@@ -126,10 +137,13 @@ first_plan() {
 }
 
 approve_first() {
-  chapter "Somebody approves exactly this plan"
-  run "$(k get updateplan "$plan" -o 'jsonpath={.status.howToApprove}')"
+  chapter "Who made the change cannot approve it"
+  refuse "cannot patch resource" "$(command_as dana@example.com howToApprove)"
+  chapter "Somebody else approves exactly this plan"
+  run "$(command_as alice@example.com howToApprove)"
   await "the apply to end" 90 plan_is "$plan" Applied
   run "kubectl -n $NAMESPACE get updateplan $plan"
+  run "kubectl -n $NAMESPACE get updateplan $plan -o jsonpath='{range .status.decisions[*]}{.verdict} by {.by} at {.observedAt}{\"\\n\"}{end}'"
   run "kubectl -n $NAMESPACE get configmap web-settings -o jsonpath='{.data}{\"\\n\"}'"
   expect "the greeting in the cluster" "hello from git" "$(k get configmap web-settings -o 'jsonpath={.data.greeting}')"
   await "the Deployment's pod" 60 k get deployment web -o 'jsonpath={.status.readyReplicas}'
@@ -140,7 +154,7 @@ approve_first() {
 change_config() {
   chapter "A change of configuration: a new plan, in the same pod"
   pod=$(pod_uid)
-  run "kubectl -n $NAMESPACE patch stack web --type=merge -p '{\"spec\":{\"config\":{\"demo:greeting\":\"hello from the Stack\"}}}'"
+  run "kubectl --as=dana@example.com -n $NAMESPACE patch stack web --type=merge -p '{\"spec\":{\"config\":{\"demo:greeting\":\"hello from the Stack\"}}}'"
   local start
   start=$(date +%s%N)
   await "the new UpdatePlan" 60 other_plan "$plan"
@@ -154,16 +168,12 @@ change_config() {
 
 refuse_and_reject() {
   chapter "A wrong digest is refused, and said"
-  run "kubectl -n $NAMESPACE annotate updateplan $plan plangate.dev/approve=sha256:$(printf '0%.0s' $(seq 64))"
-  await "the refusal" 20 refused "$plan"
-  run "kubectl -n $NAMESPACE get updateplan $plan -o jsonpath='{range .status.decisions[*]}{.verdict}: {.reason}{\"\\n\"}{end}'"
+  refuse "what is said must be exactly" "kubectl --as=alice@example.com -n $NAMESPACE annotate updateplan $plan plangate.dev/approve=sha256:$(printf '0%.0s' $(seq 64))"
   expect "the plan's status" WaitingForApproval "$(plan_status "$plan")"
   expect "the greeting in the cluster" "hello from git" "$(k get configmap web-settings -o 'jsonpath={.data.greeting}')"
 
   chapter "A plan is rejected"
-  local digest
-  digest=$(k get updateplan "$plan" -o 'jsonpath={.spec.digest}')
-  run "kubectl -n $NAMESPACE annotate updateplan $plan plangate.dev/reject='$digest not on a Friday'"
+  run "kubectl --as=alice@example.com -n $NAMESPACE annotate updateplan $plan plangate.dev/reject='not on a Friday'"
   await "the end of the plan" 20 plan_is "$plan" Rejected
   run "kubectl -n $NAMESPACE get stacks,updateplans"
   run "kubectl -n $NAMESPACE get events --field-selector involvedObject.kind=UpdatePlan"

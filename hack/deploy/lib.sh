@@ -19,4 +19,6 @@ choose_cluster() {
     KUBECTL=kubectl
   fi
   "$KUBECTL" get --raw /readyz --request-timeout=10s > /dev/null || die "the cluster of $KUBECONFIG does not answer"
+  # Before 1.36 Kubernetes has no MutatingAdmissionPolicy.
+  "$KUBECTL" get --raw /apis/admissionregistration.k8s.io/v1 | grep -q '"mutatingadmissionpolicies"' || MANIFESTS=$REPO_DIR/config/without-stamps
 }

@@ -7,6 +7,18 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/../lib.sh"
 . "$here/lib.sh"
 
+# Waits until the API server lets somebody else than the operator change an UpdatePlan's finalizers, if there is one.
+await_forgotten() {
+  local namespace name tries
+  read -r namespace name < <("$KUBECTL" get updateplans.plangate.dev -A --ignore-not-found -o jsonpath='{.items[0].metadata.namespace} {.items[0].metadata.name}' 2> /dev/null || true) || return 0
+  [ -n "$name" ] || return 0
+  for ((tries = 0; tries < 50; tries++)); do
+    ! "$KUBECTL" -n "$namespace" patch updateplans.plangate.dev "$name" --dry-run=server --type=merge -p '{"metadata":{"finalizers":["plangate.dev/forgotten"]}}' > /dev/null 2>&1 || return 0
+    sleep 0.2
+  done
+  die "the API server still holds on to the admission policy updateplans.plangate.dev"
+}
+
 choose_cluster
 stacks=$("$KUBECTL" get stacks.plangate.dev -A --ignore-not-found -o name 2> /dev/null || true)
 if [ -n "$stacks" ] && [ -z "${FORCE:-}" ]; then
@@ -15,6 +27,9 @@ fi
 say "removing the manager"
 "$KUBECTL" -n "$MANAGER_NAMESPACE" delete deployment "$MANAGER" --ignore-not-found --wait
 if [ -n "${FORCE:-}" ]; then
+  # They leave finalizers to the operator, which is gone. The API server takes a moment to forget them.
+  "$KUBECTL" delete validatingadmissionpolicybindings updateplans.plangate.dev --ignore-not-found --wait
+  await_forgotten
   for kind in $("$KUBECTL" api-resources --api-group=plangate.dev --verbs=patch -o name); do
     "$KUBECTL" get "$kind" -A -o jsonpath='{range .items[*]}{.metadata.namespace}{" "}{.metadata.name}{"\n"}{end}' |
       while read -r namespace name; do

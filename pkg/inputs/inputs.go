@@ -179,6 +179,7 @@ func (g *Gatherer) Gather(ctx context.Context, stack *v1alpha1.Stack) (*Inputs, 
 	read := g.secretReader(ctx, stack.Namespace)
 	digest := plans.ConfigInputs{
 		Stack: stack.Spec.Stack, Backend: stack.Spec.Backend, Config: stack.Spec.Config, Refresh: stack.Spec.Refresh,
+		Targets: stack.Spec.Targets, TargetDependents: stack.Spec.TargetDependents,
 		ServiceAccountName: stack.Spec.ServiceAccountName, Secrets: in.secrets, Env: map[string]plans.EnvValue{},
 	}
 	for key, ref := range stack.Spec.SecretsRef {
@@ -275,7 +276,10 @@ func (in *Inputs) Operation(stack *v1alpha1.Stack, op *workspace.Operation) {
 	}
 	sort.Strings(op.PlainEnv)
 	op.FallbackSalt = in.Salt
-	op.Options = workspace.Options{Refresh: stack.Spec.Refresh}
+	op.Options = workspace.Options{Refresh: stack.Spec.Refresh, Targets: stack.Spec.Targets, TargetDependents: stack.Spec.TargetDependents}
+	if stack.Spec.Timeout != nil {
+		op.Timeout = stack.Spec.Timeout.Duration
+	}
 }
 
 // SecretValues are all values that must never be shown.

@@ -101,6 +101,17 @@ func (c *Client) Result(ctx context.Context, t Target, id string) (*workspace.Re
 	return result, nil
 }
 
+// Look looks at the source or the state without changing anything. The sight may be pending: then it is to be asked for again.
+func (c *Client) Look(ctx context.Context, t Target, look *workspace.Look) (*workspace.Sight, error) {
+	conn, err := c.conn(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return conn.Look(ctx, t.PodUID, look)
+}
+
 // Cancel asks an operation to stop in order.
 func (c *Client) Cancel(ctx context.Context, t Target, id string) error {
 	conn, err := c.conn(ctx, t)
@@ -120,6 +131,9 @@ func IsBusy(err error) bool { return client.IsBusy(err) }
 
 // IsWrongPod reports whether err says that the agent runs in another pod than was meant.
 func IsWrongPod(err error) bool { return client.IsWrongPod(err) }
+
+// IsUnimplemented reports whether err says that the agent is of an earlier version, which cannot do this yet.
+func IsUnimplemented(err error) bool { return client.IsUnimplemented(err) }
 
 // IsInvalid reports whether err says that the agent will never take this operation.
 func IsInvalid(err error) bool { return client.IsInvalid(err) }

@@ -23,6 +23,10 @@ type Options struct {
 	WorkspaceIdleTimeout time.Duration
 	// SourcePollInterval is how often a repository is asked for new commits.
 	SourcePollInterval time.Duration
+	// SettleTime is for how long nothing that a plan is made from may have moved when it is published.
+	SettleTime time.Duration
+	// StateCheckInterval is how often Pulumi's state is looked at while a plan waits. 0: never.
+	StateCheckInterval time.Duration
 	// PlanTimeToLive is how long a plan may wait for approval and apply.
 	PlanTimeToLive time.Duration
 	// RetryInterval is the first pause after a failed preview; it doubles up to RetryMaxInterval.
@@ -52,6 +56,8 @@ func (o *Options) Bind(f *flag.FlagSet) {
 	f.DurationVar(&o.WorkspaceIdleTimeout, "workspace-idle-timeout", 15*time.Minute, "how long a workspace pod is kept after it was last needed; 0 keeps it for ever")
 	f.DurationVar(&o.SourcePollInterval, "source-poll-interval", time.Minute, "how often a repository is asked for new commits")
 	f.DurationVar(&o.PlanTimeToLive, "plan-ttl", 24*time.Hour, "how long a plan may wait for its approval and apply, unless its Stack says")
+	f.DurationVar(&o.SettleTime, "settle-time", time.Second, "for how long nothing that a plan is made from may have moved when it is published; a preview that takes longer waits for nothing; 0 publishes at once")
+	f.DurationVar(&o.StateCheckInterval, "state-check-interval", 10*time.Minute, "how often Pulumi's state is looked at while a plan waits and its workspace is up; 0 for never")
 	f.DurationVar(&o.RetryInterval, "retry-interval", 10*time.Second, "first pause after a failed preview; it doubles each time")
 	f.DurationVar(&o.RetryMaxInterval, "retry-max-interval", 10*time.Minute, "longest pause after a failed preview")
 	f.DurationVar(&o.CertificateLifetime, "certificate-lifetime", 30*24*time.Hour, "how long the certificates between operator and workspaces are valid; renewed after two thirds")
@@ -82,8 +88,18 @@ func (o *Options) Validate() error {
 	if o.AuditLog == "" {
 		return errors.New("--audit-log may not be empty: - is standard output")
 	}
+	return o.validateTimes()
+}
+
+func (o *Options) validateTimes() error {
 	if o.CertificateLifetime < time.Minute {
 		return fmt.Errorf("--certificate-lifetime is %s: it must be at least 1m", o.CertificateLifetime)
+	}
+	if o.SettleTime < 0 || o.SettleTime > time.Minute {
+		return fmt.Errorf("--settle-time is %s: it must be from 0 to 1m", o.SettleTime)
+	}
+	if o.StateCheckInterval < 0 || o.StateCheckInterval > 0 && o.StateCheckInterval < 10*time.Second {
+		return fmt.Errorf("--state-check-interval is %s: it must be 0 or at least 10s", o.StateCheckInterval)
 	}
 	if o.WorkspaceIdleTimeout < 0 {
 		return fmt.Errorf("--workspace-idle-timeout is %s: it may not be negative", o.WorkspaceIdleTimeout)

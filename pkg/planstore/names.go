@@ -12,6 +12,8 @@ import (
 const (
 	maxName  = 253
 	maxLabel = 63
+	// maxPart is the room that is left for the number of a part.
+	maxPart = 3
 )
 
 // objectName is "<stack>-<kind>-<first 12 hex digits of digest>", and "-<suffix>" if there is one.
@@ -20,7 +22,7 @@ func objectName(stack, kind, digest, suffix string) string {
 	if suffix != "" {
 		tail += "-" + suffix
 	}
-	return shorten(stack, maxName-len(tail)) + tail
+	return shorten(stack, maxName-maxPart-len(tail)) + tail
 }
 
 // LabelValue is a name as the value of a label: names over 63 characters are shortened and end in a hash.

@@ -158,7 +158,7 @@ func (s *Store) SetOwner(ctx context.Context, namespace string, artifact v1alpha
 	if changesConfigMap == "" {
 		return nil
 	}
-	return s.setOwner(ctx, &corev1.ConfigMap{}, namespace, changesConfigMap, owner)
+	return s.ownChanges(ctx, namespace, changesConfigMap, owner)
 }
 
 func (s *Store) setOwner(ctx context.Context, o client.Object, namespace, name string, owner metav1.OwnerReference) error {

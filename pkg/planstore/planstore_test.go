@@ -199,8 +199,7 @@ func TestGetTellsInvalidFromUnavailable(t *testing.T) {
 func TestSetOwner(t *testing.T) {
 	s, c := newStore(t)
 	a := mustPut(t, s, noise(maxChunk+1))
-	changes := []v1alpha1.ResourceChange{{Operation: "Delete", URN: "u"}}
-	name, err := s.PutChanges(ctx, object, changes)
+	name, err := s.PutChanges(ctx, object, manyChanges(5000))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,26 +214,44 @@ func TestSetOwner(t *testing.T) {
 			t.Errorf("owners of %s: -want +got\n%s", chunk, diff)
 		}
 	}
-	var cm corev1.ConfigMap
-	if err := c.Get(ctx, client.ObjectKey{Namespace: "team-a", Name: name}, &cm); err != nil || cmp.Diff(want, cm.OwnerReferences) != "" {
-		t.Errorf("owners of the ConfigMap: %+v (%v)", cm.OwnerReferences, err)
+	for _, part := range []string{name, name + "-1"} {
+		var cm corev1.ConfigMap
+		if err := c.Get(ctx, client.ObjectKey{Namespace: "team-a", Name: part}, &cm); err != nil || cmp.Diff(want, cm.OwnerReferences) != "" {
+			t.Errorf("owners of the ConfigMap %s: %+v (%v)", part, cm.OwnerReferences, err)
+		}
 	}
 	if _, err := s.Get(ctx, "team-a", a); err != nil {
 		t.Errorf("Get() after SetOwner(): %v", err)
 	}
 }
 
+// manyChanges do not compress well.
+func manyChanges(n int) []v1alpha1.ResourceChange {
+	var changes []v1alpha1.ResourceChange
+	for i := range n {
+		random := rand.New(rand.NewPCG(uint64(i), 7)) //nolint:gosec // a test's data
+		value := make([]byte, 200+i%7)
+		for k := range value {
+			value[k] = byte(random.Uint32())
+		}
+		text := hex.EncodeToString(value)
+		changes = append(changes, v1alpha1.ResourceChange{
+			Operation: "Update", URN: fmt.Sprint(i), Properties: []v1alpha1.PropertyChange{{Path: "p", New: &text}},
+		})
+	}
+	return changes
+}
+
 func TestChanges(t *testing.T) {
-	value := func(i int) *string { v := hex.EncodeToString(noise(200 + i%7)); return &v }
-	for name, count := range map[string]int{"none": 0, "few": 3, "more than a ConfigMap holds as text": 3000} {
+	for name, tc := range map[string]struct{ count, parts int }{
+		"none":                                {0, 1},
+		"few":                                 {3, 1},
+		"more than a ConfigMap holds as text": {3000, 1},
+		"more than a ConfigMap holds, compressed": {5000, 2},
+	} {
 		t.Run(name, func(t *testing.T) {
-			s, _ := newStore(t)
-			var changes []v1alpha1.ResourceChange
-			for i := range count {
-				changes = append(changes, v1alpha1.ResourceChange{
-					Operation: "Update", URN: fmt.Sprint(i), Properties: []v1alpha1.PropertyChange{{Path: "p", New: value(i)}},
-				})
-			}
+			s, c := newStore(t)
+			changes := manyChanges(tc.count)
 			cm, err := s.PutChanges(ctx, object, changes)
 			if err != nil {
 				t.Fatal(err)
@@ -246,7 +263,76 @@ func TestChanges(t *testing.T) {
 			if diff := cmp.Diff(changes, got); err != nil || diff != "" {
 				t.Errorf("readChanges(): %v, -want +got\n%s", err, diff)
 			}
+			var list corev1.ConfigMapList
+			if err := c.List(ctx, &list); err != nil || len(list.Items) != tc.parts {
+				t.Fatalf("%d ConfigMaps, want %d (%v)", len(list.Items), tc.parts, err)
+			}
+			for i := range list.Items {
+				if part := &list.Items[i]; !isImmutable(part.Immutable) || part.Size() > 1<<20 || !HoldsChanges(part.Name, cm) {
+					t.Errorf("ConfigMap %s of %d bytes: %v", part.Name, part.Size(), part.Immutable)
+				}
+			}
 		})
+	}
+}
+
+// TestChangesInPartsAreWholeOrInvalid: each part is needed, and as it was.
+func TestChangesInPartsAreWholeOrInvalid(t *testing.T) {
+	for name, spoil := range map[string]func(t *testing.T, c client.Client, first string){
+		"a part is missing": func(t *testing.T, c client.Client, first string) {
+			mustDelete(t, c, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: first + "-1"}})
+		},
+		"the count is no count": func(t *testing.T, c client.Client, first string) {
+			recount(t, c, first, "many")
+		},
+		"there should be one more": func(t *testing.T, c client.Client, first string) {
+			recount(t, c, first, "3")
+		},
+		"there should be a thousand": func(t *testing.T, c client.Client, first string) {
+			recount(t, c, first, "1000")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, c := newStore(t)
+			first, err := s.PutChanges(ctx, object, manyChanges(5000))
+			if err != nil {
+				t.Fatal(err)
+			}
+			spoil(t, c, first)
+			if _, err := s.readChanges(ctx, "team-a", first); !IsInvalid(err) {
+				t.Errorf("readChanges() = %v", err)
+			}
+		})
+	}
+}
+
+func TestHoldsChanges(t *testing.T) {
+	for name, want := range map[string]bool{"a": true, "a-1": true, "a-15": true, "a-0": false, "a-01": false, "a-16": false, "a-x": false, "a-": false, "ab": false, "b": false, "": false} {
+		if got := HoldsChanges(name, "a"); got != want {
+			t.Errorf("HoldsChanges(%q, a) = %t", name, got)
+		}
+	}
+	if HoldsChanges("a", "") || HoldsChanges("", "") {
+		t.Error("HoldsChanges() of a plan that names none")
+	}
+}
+
+func mustDelete(t *testing.T, c client.Client, o client.Object) {
+	t.Helper()
+	if err := c.Delete(ctx, o); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func recount(t *testing.T, c client.Client, name, count string) {
+	t.Helper()
+	var cm corev1.ConfigMap
+	if err := c.Get(ctx, client.ObjectKey{Namespace: "team-a", Name: name}, &cm); err != nil {
+		t.Fatal(err)
+	}
+	cm.Data[changesPartsKey] = count
+	if err := c.Update(ctx, &cm); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -82,6 +82,33 @@ func PodLives(ctx context.Context, uncached client.Reader, namespace string, ref
 	return err == nil && string(pod.UID) == ref.UID && !ended, nil
 }
 
+// Host is the host name that this very pod has alone; "" when the pod is gone or has none of its own.
+func Host(ctx context.Context, uncached client.Reader, namespace string, ref v1alpha1.PodReference) (string, error) {
+	pod := &corev1.Pod{}
+	if err := client.IgnoreNotFound(uncached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, pod)); err != nil {
+		return "", fmt.Errorf("reading pod %q: %w", ref.Name, err)
+	}
+	if string(pod.UID) != ref.UID || pod.Spec.HostNetwork {
+		return "", nil
+	}
+	return pod.Spec.Hostname, nil
+}
+
+// PodTarget is the agent in this very pod, also when no Workspace names it any more; false when the pod is gone or has ended.
+// An agent that has no address has an empty one. It asks the API server, not the cache.
+func PodTarget(ctx context.Context, uncached client.Reader, namespace string, ref v1alpha1.PodReference) (operations.Target, bool, error) {
+	pod := &corev1.Pod{}
+	err := uncached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, pod)
+	if err = client.IgnoreNotFound(err); err != nil {
+		return operations.Target{}, false, fmt.Errorf("reading pod %q: %w", ref.Name, err)
+	}
+	ended := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+	if string(pod.UID) != ref.UID || ended { // one that is gone has no UID
+		return operations.Target{}, false, nil
+	}
+	return operations.Target{Address: PodAddress(pod), WorkspaceUID: pod.Labels[v1alpha1.LabelWorkspaceUID], PodUID: string(pod.UID)}, true, nil
+}
+
 // PodContainer is the name of the container that runs Pulumi.
 const PodContainer = "pulumi"
 

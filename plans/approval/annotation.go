@@ -7,11 +7,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -21,119 +18,172 @@ import (
 )
 
 const (
-	maxWords  = 1024
-	maxReason = 512
-	// maxAnnotations bounds how many annotations that look like a decision are read.
-	maxAnnotations = 10
+	maxWords = 1024
+	// maxRecords bounds how many records are read; the admission policy lets no more in.
+	maxRecords = 32
+	// maxNoise bounds how many annotations are read that decide nothing and look as if they should.
+	maxNoise = 5
 )
 
-// word is what an annotation says: value = digest [ SP reason ].
-type word struct {
-	digest, reason string
-}
-
-var (
-	digestPattern = regexp.MustCompile(`\Asha256:[0-9a-f]{64}\z`)
-	prefixPattern = regexp.MustCompile(`\A(?:sha256:)?[0-9a-fA-F]{4,63}\z`)
-)
-
-// parse reads an annotation's value strictly: the whole digest in lower case, and optionally one blank and a reason of
-// printable characters. Nothing is trimmed and nothing is guessed.
-func parse(value string) (word, error) {
-	digest, reason, hasReason := strings.Cut(value, " ")
-	switch {
-	case value == "":
-		return word{}, fmt.Errorf("it is empty")
-	case prefixPattern.MatchString(digest):
-		return word{}, fmt.Errorf("it names only a part of a digest; the whole digest is needed")
-	case !digestPattern.MatchString(digest):
-		return word{}, fmt.Errorf(`it does not begin with a digest, "sha256:" and 64 lower-case hex digits, followed by nothing or one blank and a reason`)
-	case hasReason && reason == "":
-		return word{}, fmt.Errorf("it ends in a blank")
-	case len(reason) > maxReason:
-		return word{}, fmt.Errorf("its reason is longer than %d bytes", maxReason)
-	case !utf8.ValidString(reason) || strings.TrimSpace(reason) != reason || strings.ContainsFunc(reason, func(r rune) bool { return !unicode.IsPrint(r) }):
-		return word{}, fmt.Errorf("its reason begins or ends with a blank, or has characters that cannot be shown")
-	}
-	return word{digest: digest, reason: reason}, nil
-}
-
-// annotationDecisions reads the two annotations by which people decide, and tells those who mistyped their names.
-func annotationDecisions(in Input) []v1alpha1.Decision {
-	var found []v1alpha1.Decision
-	keys := slices.Sorted(maps.Keys(in.Plan.Annotations))
-	for _, key := range keys {
-		if len(found) == maxAnnotations {
-			break
-		}
-		switch {
-		case key == v1alpha1.AnnotationApprove:
-			found = append(found, decide(in, key, v1alpha1.DecisionApproved))
-		case key == v1alpha1.AnnotationReject:
-			found = append(found, decide(in, key, v1alpha1.DecisionRejected))
-		case mistyped(key):
-			found = append(found, refuse(decision(in, key), in.Plan, "no such annotation"))
-		}
-	}
-	return found
-}
-
-// mistyped tells whether a key looks like one of the two, so that an approval that does nothing does not do so in silence.
-func mistyped(key string) bool {
-	domain, name, _ := strings.Cut(strings.ToLower(key), "/")
-	if !strings.Contains(domain, "plangate") {
-		return false
-	}
-	for _, part := range []string{"appr", "aprov", "reject", "deny", "decline"} {
-		if strings.Contains(name, part) || strings.HasPrefix(domain, part) {
+// HasUnseenApproval tells whether the plan carries an approval by annotation that its status does not know yet. Whoever
+// counts one must prove that the admission policies are in force after this was true, and not before.
+func HasUnseenApproval(plan *v1alpha1.UpdatePlan) bool {
+	for annotation, value := range plan.Annotations {
+		k, ok := ParseKey(annotation)
+		if ok && !k.Short() && k.Verdict == v1alpha1.DecisionApproved && known(plan, annotation, value) == nil {
 			return true
 		}
 	}
 	return false
 }
 
-// decide says what an annotation comes to.
-func decide(in Input, key string, verdict v1alpha1.DecisionVerdict) v1alpha1.Decision {
-	d := decision(in, key)
-	w, err := parse(in.Plan.Annotations[key])
-	if err != nil {
-		return refuse(d, in.Plan, err.Error())
+// known is what the status has on an annotation of exactly this value. What was seen first holds.
+func known(plan *v1alpha1.UpdatePlan, annotation, value string) *v1alpha1.Decision {
+	evidence := plans.BytesDigest([]byte(value))
+	i := slices.IndexFunc(plan.Status.Decisions, func(d v1alpha1.Decision) bool {
+		return d.Method == v1alpha1.MethodAnnotation && d.Key == shownKey(annotation) && d.Evidence == evidence
+	})
+	if i < 0 {
+		return nil
 	}
-	d.Digest = w.digest
-	if w.digest != in.Plan.Spec.Digest {
-		return refuse(d, in.Plan, "it names another plan's digest, "+w.digest)
+	return &plan.Status.Decisions[i]
+}
+
+func shownKey(annotation string) string { return redact.Shorten(redact.Printable(annotation), 320) }
+
+// annotationDecisions reads the annotations by which people decide, those that were seen before first, and tells those who
+// mistyped their names.
+func annotationDecisions(in Input) []v1alpha1.Decision {
+	var old, fresh, noise []v1alpha1.Decision
+	for _, annotation := range slices.Sorted(maps.Keys(in.Plan.Annotations)) {
+		k, ok := ParseKey(annotation)
+		was := known(in.Plan, annotation, in.Plan.Annotations[annotation])
+		switch {
+		case !ok && mistyped(annotation) && len(noise) < maxNoise:
+			noise = append(noise, refuse(decision(in, annotation, Key{}), in.Plan, v1alpha1.RefusedUnknownAnnotation, "no such annotation"))
+		case !ok:
+		case was != nil:
+			old = append(old, again(in, annotation, k, *was))
+		case len(fresh) < maxRecords:
+			fresh = append(fresh, decide(in, annotation, k, false))
+		}
 	}
-	if verdict == v1alpha1.DecisionRejected && in.Plan.Status.Operation != nil {
-		return refuse(d, in.Plan, "the plan is being applied already")
+	return append(distinct(in.Plan, append(old, fresh...)), noise...)
+}
+
+// again decides anew on an annotation that the status knows. What was refused stays refused; what was approved must still
+// deserve it, so that a forged status alone approves nothing, but who wrote it was proven when it was seen first.
+func again(in Input, annotation string, k Key, was v1alpha1.Decision) v1alpha1.Decision {
+	if was.Verdict == v1alpha1.DecisionRefused {
+		return was
 	}
-	d.Verdict, d.Reason = verdict, w.reason
+	d := decide(in, annotation, k, was.Verified)
+	d.ObservedAt, d.Requirement = was.ObservedAt, was.Requirement
 	return d
 }
 
+// distinct refuses what somebody says whom the plan has heard say so already: people are counted, not annotations.
+func distinct(plan *v1alpha1.UpdatePlan, decisions []v1alpha1.Decision) []v1alpha1.Decision {
+	type voice struct{ by, class string }
+	heard := map[voice]bool{}
+	for i, d := range decisions {
+		if d.Verdict != v1alpha1.DecisionApproved {
+			continue
+		}
+		v := voice{d.By, d.Class}
+		if heard[v] {
+			decisions[i] = refuse(d, plan, v1alpha1.RefusedRepeated, d.By+" has approved the plan already, and counts once")
+		}
+		heard[v] = true
+	}
+	return decisions
+}
+
+// decide says what an annotation comes to. proven: it was seen while the admission policies were in force.
+func decide(in Input, annotation string, k Key, proven bool) v1alpha1.Decision { //nolint:gocyclo // a list of checks, read from top to bottom
+	d := decision(in, annotation, k)
+	stamp, err := read(in.Plan, annotation, k)
+	if err != nil {
+		return refuse(d, in.Plan, v1alpha1.RefusedMalformed, err.Error())
+	}
+	d.Digest = stamp.Digest
+	d.Verified = !k.Short() && (proven || in.Admission.Enforced && in.Plan.Status.UnguardedSince == nil)
+	if stamp.User != "" {
+		d.By = stamp.User
+	}
+	if !d.Verified {
+		d.By = unverified(in.Plan.ManagedFields, annotation, stamp.User)
+	}
+	switch {
+	case stamp.Digest != in.Plan.Spec.Digest:
+		return refuse(d, in.Plan, v1alpha1.RefusedOtherDigest, "it names another plan's digest, "+stamp.Digest)
+	case k.Verdict == v1alpha1.DecisionRejected && in.Plan.Status.Operation != nil:
+		return refuse(d, in.Plan, v1alpha1.RefusedTooLate, "the plan is being applied already")
+	case k.Verdict == v1alpha1.DecisionRejected:
+		// It opens nothing, so that it counts whoever wrote it.
+	case k.Short():
+		return refuse(d, in.Plan, v1alpha1.RefusedNotStamped, "the API server did not say who wrote it: the short form needs the MutatingAdmissionPolicy of Plangate")
+	case !d.Verified && !in.Admission.Enforced:
+		return refuse(d, in.Plan, v1alpha1.RefusedNotEnforced, "nothing vouches for who wrote it: "+in.Admission.words())
+	case !d.Verified:
+		return refuse(d, in.Plan, v1alpha1.RefusedNotEnforced, "an approval appeared on this plan while the admission policies were not in force, so that none counts that came after")
+	case slices.Contains(in.Plan.Spec.Authors, stamp.User):
+		return refuse(d, in.Plan, v1alpha1.RefusedAuthor, stamp.User+" is an author of the change: somebody else must approve it")
+	}
+	d.Verdict, d.Reason = k.Verdict, redact.Shorten(stamp.Reason, maxWords)
+	return d
+}
+
+// read takes an annotation's value apart. A rejection in the short form may leave out the digest.
+func read(plan *v1alpha1.UpdatePlan, annotation string, k Key) (Stamp, error) {
+	value := plan.Annotations[annotation]
+	if !k.Short() {
+		return ParseStamp(value)
+	}
+	if k.Verdict == v1alpha1.DecisionRejected && value != "" && !strings.HasPrefix(value, "sha256:") {
+		return Stamp{Digest: plan.Spec.Digest, Reason: value}, checkReason(value)
+	}
+	w, err := parse(value)
+	return Stamp{Digest: w.digest, Reason: w.reason}, err
+}
+
 // decision is a decision that does not count, until something is known of it.
-func decision(in Input, key string) v1alpha1.Decision {
+func decision(in Input, annotation string, k Key) v1alpha1.Decision {
 	return v1alpha1.Decision{
 		Verdict:    v1alpha1.DecisionRefused,
-		Method:     redact.Shorten("annotation "+redact.Printable(key), 256),
-		By:         redact.Shorten("unverified"+writer(in.Plan.ManagedFields, key), 512),
+		Method:     v1alpha1.MethodAnnotation,
+		Key:        shownKey(annotation),
+		Class:      k.Class,
+		By:         unverified(in.Plan.ManagedFields, annotation, ""),
 		ObservedAt: metav1.NewTime(in.Now),
-		Evidence:   plans.BytesDigest([]byte(in.Plan.Annotations[key])),
+		Evidence:   plans.BytesDigest([]byte(in.Plan.Annotations[annotation])),
 	}
 }
 
 // refuse says why a decision does not count, on which object, and what would.
-func refuse(d v1alpha1.Decision, plan *v1alpha1.UpdatePlan, why string) v1alpha1.Decision {
+func refuse(d v1alpha1.Decision, plan *v1alpha1.UpdatePlan, refusal v1alpha1.Refusal, why string) v1alpha1.Decision {
 	command := ApproveCommand(plan)
-	if strings.Contains(strings.ToLower(d.Method), "reject") {
+	switch {
+	case refusal == v1alpha1.RefusedNotEnforced:
+		command = "an approval of a new plan, once they are: " + againCommand(plan)
+	case strings.Contains(strings.ToLower(d.Key), "reject"):
 		command = RejectCommand(plan)
 	}
-	d.Verdict = v1alpha1.DecisionRefused
-	d.Reason = redact.Shorten(fmt.Sprintf("UpdatePlan %s/%s, %s: %s. What counts: %s --overwrite", plan.Namespace, plan.Name, d.Method, why, command), maxWords)
+	d.Verdict, d.Refusal = v1alpha1.DecisionRefused, refusal
+	d.Reason = redact.Shorten(fmt.Sprintf("UpdatePlan %s/%s, annotation %s: %s. What counts: %s --overwrite", plan.Namespace, plan.Name, d.Key, why, strings.TrimSuffix(command, " --overwrite")), maxWords)
 	return d
 }
 
-// writer names the field managers that wrote an annotation. A field manager is what the client calls itself: it helps
-// people to remember, and proves nothing.
+// unverified names who an annotation says wrote it, and the field managers that did. A field manager is what the client calls
+// itself: it helps people to remember, and proves nothing.
+func unverified(entries []metav1.ManagedFieldsEntry, annotation, user string) string {
+	text := "unverified"
+	if user != "" {
+		text += " (it says " + user + ")"
+	}
+	return redact.Shorten(text+writer(entries, annotation), 512)
+}
+
 func writer(entries []metav1.ManagedFieldsEntry, key string) string {
 	var names []string
 	for _, e := range entries {
@@ -163,18 +213,4 @@ func owns(raw []byte, key string) bool {
 	}
 	_, ok := fields.Metadata.Annotations["f:"+key]
 	return ok
-}
-
-// ApproveCommand is the command that approves the plan.
-func ApproveCommand(plan *v1alpha1.UpdatePlan) string {
-	return command(plan, v1alpha1.AnnotationApprove+"="+plan.Spec.Digest)
-}
-
-// RejectCommand is the command that ends the plan.
-func RejectCommand(plan *v1alpha1.UpdatePlan) string {
-	return command(plan, v1alpha1.AnnotationReject+"="+plan.Spec.Digest)
-}
-
-func command(plan *v1alpha1.UpdatePlan, annotation string) string {
-	return fmt.Sprintf("kubectl annotate updateplan %s -n %s %s", plan.Name, plan.Namespace, annotation)
 }

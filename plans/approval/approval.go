@@ -6,19 +6,23 @@
 //
 //	is it what was published? → did it end? → did it expire? → was it rejected? → was it approved, by enough?
 //
-// In this version one approval is enough, and it counts for what it is: an annotation that somebody wrote who may write
-// annotations on the plan. Who that was is not verified, and every decision says so. Records that the API server's
-// admission vouches for, signatures, quorums and policies come in as further readers beside annotationDecisions and as
-// further conditions in enough; nothing else has to change.
+// Decisions come from readers, and a policy weighs them:
 //
-// What has been accepted is kept in status.decisions. The status is written by the operator alone (RBAC on the status
-// subresource), so an accepted approval stays accepted when its annotation is removed. Whoever can write the status can
-// approve; whoever can write the spec of a plan can not, since the spec is checked against the digest that is approved.
+//	annotationDecisions ──┐
+//	signatureDecisions ───┴─▶ weigh ─▶ enough, or the policies ─▶ Verdict
+//
+// An annotation proves nothing by itself: whoever may edit the object could have written it. It counts because the API
+// server's admission policies (config/admission) let nobody write one but in his own name, and it counts only while
+// Input.Admission says that these policies were proven to be in force. What cannot be proven is not counted.
+//
+// status.decisions is a memory and no authority: it tells what was seen, when and by whom, and what was proven then. An
+// approval counts while its annotation is there and still deserves it. A rejection ends the plan whatever becomes of it.
 package approval
 
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -26,6 +30,7 @@ import (
 
 	"github.com/plangate/plangate/api/v1alpha1"
 	"github.com/plangate/plangate/plans"
+	"github.com/plangate/plangate/plans/policy"
 	"github.com/plangate/plangate/plans/redact"
 )
 
@@ -52,6 +57,35 @@ type Input struct {
 	Cluster string
 	// Now is the time of the decision.
 	Now time.Time
+	// Admission is what was proven of the admission policies. The zero value: nothing was.
+	Admission Admission
+	// Rules are the policies that decide who must approve, and whose signers are trusted. Signatures do not depend on Admission.
+	Rules Rules
+}
+
+// seenAt is when a signature was verified for the first time, by its evidence; zero: it was not.
+func (in Input) seenAt(evidence string) time.Time {
+	for _, d := range in.Plan.Status.Decisions {
+		if d.Method == v1alpha1.MethodSignature && d.Evidence == evidence && d.Verified && d.Verdict != v1alpha1.DecisionRefused {
+			return d.ObservedAt.Time
+		}
+	}
+	return time.Time{}
+}
+
+// Admission is what is known of the admission policies that vouch for annotations. The zero value vouches for nothing.
+type Admission struct {
+	// Enforced is true when they were proven to be in force.
+	Enforced bool
+	// Why says, when they were not, what is wrong and what would help.
+	Why string
+}
+
+func (a Admission) words() string {
+	if a.Why == "" {
+		return "it is not known whether the admission policies are in force"
+	}
+	return a.Why
 }
 
 // Verdict is what was decided.
@@ -66,6 +100,15 @@ type Verdict struct {
 	Decisions []v1alpha1.Decision
 	// Requirements says who must still approve, or how that was met.
 	Requirements string
+	// Unguarded is true when an approval by annotation was seen that nothing vouches for. Whoever may write such a thing may
+	// write others, so that this must be remembered in status.unguardedSince.
+	Unguarded bool
+	// Counted are the approvals that count now, new or not, and only of a verdict that allows.
+	Counted []v1alpha1.Decision
+	// Policy is what the policies came to. Nil: none selects the Stack.
+	Policy *v1alpha1.PolicyVerdict
+	// LookAgain is when the verdict can become another without anybody doing anything. Zero: it cannot.
+	LookAgain time.Time
 }
 
 // Allows tells whether the plan may be applied now.
@@ -85,9 +128,20 @@ func Verify(in Input) Verdict {
 			return *v
 		}
 	}
-	found := annotationDecisions(in)
-	v := weigh(in, append(slices.Clone(in.Plan.Status.Decisions), found...))
-	v.Decisions = unrecorded(in.Plan.Status.Decisions, found)
+	all := signatureDecisions(in)
+	for _, d := range slices.Backward(annotationDecisions(in)) {
+		all = slices.Insert(all, 0, heard{Decision: d})
+	}
+	v := weigh(in, all)
+	found := make([]v1alpha1.Decision, 0, len(all))
+	for _, h := range all {
+		found = append(found, h.Decision)
+		if v.Allows() && h.Verdict == v1alpha1.DecisionApproved && h.counts(in) {
+			v.Counted = append(v.Counted, h.Decision)
+		}
+	}
+	v.Unguarded = slices.ContainsFunc(found, func(d v1alpha1.Decision) bool { return d.Refusal == v1alpha1.RefusedNotEnforced })
+	v.Decisions = told(in.Plan.Status.Decisions, found)
 	return v
 }
 
@@ -135,39 +189,78 @@ func ended(reason, message string) *Verdict {
 	return &Verdict{State: Ended, Reason: reason, Message: message, Requirements: "None: the plan has ended."}
 }
 
-// weigh counts decisions that are about this very digest. A rejection wins over any number of approvals.
-func weigh(in Input, decisions []v1alpha1.Decision) Verdict {
-	rejections := counting(decisions, v1alpha1.DecisionRejected, in.Plan.Spec.Digest)
-	if len(rejections) > 0 {
-		r := rejections[0]
-		return Verdict{
-			State: Rejected, Reason: v1alpha1.ReasonRejected,
-			Message:      "The plan was rejected by " + r.By + because(r.Reason) + ".",
-			Requirements: "None: the plan was rejected.",
+// weigh counts decisions that are about this very digest. A rejection, also one that only the status remembers, wins over any
+// number of approvals.
+func weigh(in Input, found []heard) Verdict {
+	digest := in.Plan.Spec.Digest
+	if policy.AnyRejectionEnds(in.Rules.Policies) {
+		rejections := about(in.Plan.Status.Decisions, v1alpha1.DecisionRejected, digest)
+		for _, h := range found {
+			rejections = append(rejections, about([]v1alpha1.Decision{h.Decision}, v1alpha1.DecisionRejected, digest)...)
+		}
+		if len(rejections) > 0 {
+			return rejected(rejections[0])
 		}
 	}
-	met, words := enough(counting(decisions, v1alpha1.DecisionApproved, in.Plan.Spec.Digest))
-	if !met {
-		return Verdict{State: Waiting, Reason: v1alpha1.ReasonWaitingForApproval, Message: waitingMessage(in, decisions), Requirements: words}
+	if len(in.Rules.Policies) > 0 {
+		return byPolicy(in, found)
 	}
-	return Verdict{State: Approved, Reason: v1alpha1.ReasonApproved, Message: words, Requirements: words}
+	var approvals []v1alpha1.Decision
+	for i, h := range found {
+		if h.Verdict != v1alpha1.DecisionApproved || h.Digest != digest || !h.counts(in) || !serves(h.Decision) {
+			continue
+		}
+		found[i].Requirement = onePerson
+		approvals = append(approvals, found[i].Decision)
+	}
+	met, words := enough(in, approvals)
+	if met {
+		return Verdict{State: Approved, Reason: v1alpha1.ReasonApproved, Message: words, Requirements: words}
+	}
+	v := Verdict{State: Waiting, Reason: v1alpha1.ReasonWaitingForApproval, Message: waitingMessage(in, found), Requirements: words}
+	if !in.Admission.Enforced {
+		v.Reason = v1alpha1.ReasonAdmissionNotEnforced
+	}
+	return v
 }
 
-// enough is the policy: with none configured, one approval.
-func enough(approvals []v1alpha1.Decision) (bool, string) {
+func rejected(by v1alpha1.Decision) Verdict {
+	return Verdict{
+		State: Rejected, Reason: v1alpha1.ReasonRejected,
+		Message:      "The plan was rejected by " + by.By + because(by.Reason) + ".",
+		Requirements: "None: the plan was rejected.",
+	}
+}
+
+// onePerson is the requirement that stands where no policy says otherwise.
+const onePerson = "one approval by a person"
+
+// serves tells whether an approval can serve onePerson. One of a class that a policy would have to ask for does not.
+func serves(d v1alpha1.Decision) bool { return d.Method == v1alpha1.MethodAnnotation && d.Class == "" }
+
+// enough is the policy: with none configured, one approval by a person who has the verb approve and is no author.
+func enough(in Input, approvals []v1alpha1.Decision) (bool, string) {
 	if len(approvals) == 0 {
-		return false, "One approval of the plan's digest, by anybody who may annotate the plan. Identities are not verified in this version."
+		return false, redact.Shorten("One approval of the plan's digest, by a person with the verb approve on updateplans or on the Stack. "+authors(in.Plan.Spec.Authors), maxWords)
 	}
 	a := approvals[0]
-	words := fmt.Sprintf("Approved by %s at %s%s.", a.By, a.ObservedAt.UTC().Format(time.RFC3339), because(a.Reason))
-	if !a.Verified {
-		words += " One approval was needed; the identity behind it was not verified."
+	words := fmt.Sprintf("Approved by %s at %s%s. One approval by a person was needed.", a.By, a.ObservedAt.UTC().Format(time.RFC3339), because(a.Reason))
+	if len(in.Plan.Spec.Authors) == 0 {
+		words += " Who wrote the change is not known."
 	}
 	return true, redact.Shorten(words, maxWords)
 }
 
-// counting returns the decisions of a kind that name exactly this digest.
-func counting(decisions []v1alpha1.Decision, verdict v1alpha1.DecisionVerdict, digest string) []v1alpha1.Decision {
+// authors says who must not approve.
+func authors(names []string) string {
+	if len(names) == 0 {
+		return "Who wrote the change is not known, so that it may be the same person."
+	}
+	return "Not by an author of the change: " + strings.Join(names, ", ") + "."
+}
+
+// about returns the decisions of a kind that name exactly this digest.
+func about(decisions []v1alpha1.Decision, verdict v1alpha1.DecisionVerdict, digest string) []v1alpha1.Decision {
 	var found []v1alpha1.Decision
 	for _, d := range decisions {
 		if d.Verdict == verdict && d.Digest == digest && digest != "" {
@@ -177,15 +270,24 @@ func counting(decisions []v1alpha1.Decision, verdict v1alpha1.DecisionVerdict, d
 	return found
 }
 
-// waitingMessage tells what is missing and, when the last attempt was refused, why.
-func waitingMessage(in Input, decisions []v1alpha1.Decision) string {
-	message := "The plan waits for an approval: " + ApproveCommand(in.Plan)
-	for _, d := range slices.Backward(decisions) {
+// refusedWords begin what is said of an attempt that did not count.
+const refusedWords = "The last approval or rejection was refused: "
+
+// waitingMessage tells what is missing: what is wrong with the cluster or, when the last attempt was refused, with that.
+func waitingMessage(in Input, found []heard) string {
+	if !in.Admission.Enforced {
+		return redact.Shorten("Approvals by annotation do not count: "+in.Admission.words()+". Signatures count.", maxWords)
+	}
+	said := slices.Clone(in.Plan.Status.Decisions)
+	for _, h := range found {
+		said = append(said, unrecorded(said, []v1alpha1.Decision{h.Decision})...)
+	}
+	for _, d := range slices.Backward(said) {
 		if d.Verdict == v1alpha1.DecisionRefused {
-			return redact.Shorten("The last approval or rejection was refused: "+d.Reason, maxWords)
+			return redact.Shorten(refusedWords+d.Reason, maxWords)
 		}
 	}
-	return redact.Shorten(message, maxWords)
+	return redact.Shorten("The plan waits for an approval: "+ApproveCommand(in.Plan), maxWords)
 }
 
 func because(reason string) string {
@@ -195,18 +297,47 @@ func because(reason string) string {
 	return fmt.Sprintf(" (%q)", reason)
 }
 
-// MaxDecisions is how many decisions a status keeps.
-const MaxDecisions = 20
+const (
+	// MaxDecisions is how many decisions a status keeps that count.
+	MaxDecisions = 50
+	// MaxRefused is how many it keeps that do not: the last ones.
+	MaxRefused = 5
+)
 
-// Record adds new decisions to those of a status and keeps the last MaxDecisions. Decisions that count are never dropped
-// in favour of refused ones: otherwise anybody could push an approval out by being refused twenty times.
+// Record adds new decisions to those of a status, and keeps what counts and the last MaxRefused of what does not.
 func Record(recorded, found []v1alpha1.Decision) []v1alpha1.Decision {
 	all := append(slices.Clone(recorded), unrecorded(recorded, found)...)
-	for len(all) > MaxDecisions {
-		oldest := slices.IndexFunc(all, func(d v1alpha1.Decision) bool { return d.Verdict == v1alpha1.DecisionRefused })
-		all = slices.Delete(all, max(0, oldest), max(0, oldest)+1)
+	refused := 0
+	for i := len(all) - 1; i >= 0; i-- {
+		if all[i].Verdict != v1alpha1.DecisionRefused {
+			continue
+		}
+		refused++
+		if refused > MaxRefused {
+			all = slices.Delete(all, i, i+1)
+		}
 	}
-	return all
+	return all[max(0, len(all)-MaxDecisions):]
+}
+
+// told returns the decisions that are to be written down: those that count, and no more refused ones than a status keeps, so
+// that a heap of junk is not written down anew with every look at it.
+func told(recorded, found []v1alpha1.Decision) []v1alpha1.Decision {
+	fresh := unrecorded(recorded, found)
+	refused := func(list []v1alpha1.Decision) int { return len(list) - len(accepted(list)) }
+	room := MaxRefused - (refused(found) - refused(fresh))
+	return slices.DeleteFunc(fresh, func(d v1alpha1.Decision) bool {
+		if d.Verdict != v1alpha1.DecisionRefused {
+			return false
+		}
+		room--
+		return room < 0
+	})
+}
+
+// accepted returns the decisions that were not refused.
+func accepted(list []v1alpha1.Decision) []v1alpha1.Decision {
+	return slices.DeleteFunc(slices.Clone(list), func(d v1alpha1.Decision) bool { return d.Verdict == v1alpha1.DecisionRefused })
 }
 
 // unrecorded returns the decisions that were not written down yet. Two are the same when the same thing was written in the
@@ -215,7 +346,7 @@ func unrecorded(recorded, found []v1alpha1.Decision) []v1alpha1.Decision {
 	var fresh []v1alpha1.Decision
 	for _, f := range found {
 		same := func(d v1alpha1.Decision) bool {
-			return d.Method == f.Method && d.Evidence == f.Evidence && d.Verdict == f.Verdict
+			return d.Method == f.Method && d.Key == f.Key && d.Evidence == f.Evidence && d.Verdict == f.Verdict
 		}
 		if !slices.ContainsFunc(recorded, same) && !slices.ContainsFunc(fresh, same) {
 			fresh = append(fresh, f)

@@ -34,10 +34,14 @@ type leaf struct {
 // compare finds the properties that differ, what counts first, and whether anything counts.
 func compare(r Resource) (found []Property, counts bool) {
 	hidden := newHidden(r)
+	// What the program wants is not known to every look, and must not make a difference to the digest.
+	world := r
+	world.Wanted = nil
+	bare := newHidden(world)
 	for _, l := range leaves(r) {
 		p := Property{Path: redact.Shorten(redact.Printable(l.path), maxPath), Kind: kindOf(r, l)}
 		p.Left, p.Live = hidden.pair(l)
-		p.live = hidden.sum(l)
+		p.live = bare.sum(l)
 		if p.Kind == Moved {
 			p.Wanted = hidden.wanted(r, l)
 		}

@@ -331,8 +331,9 @@ func TestStrip(t *testing.T) {
 
 // FuzzDecode: whatever the files hold, Decode returns, within the limits of the API, and shows every step of the plan.
 func FuzzDecode(f *testing.F) {
-	for _, dir := range cases(f) {
-		f.Add(read(f, dir, "plan.json"), read(f, dir, "events.ndjson"))
+	for _, c := range planned(f) {
+		planFile, events := c.Plan(f)
+		f.Add(planFile, events)
 	}
 	f.Add([]byte(planOf("", "transmogrify")), []byte(step("update", `"inputs":{"a":1}`, "", "")+"\n"+end))
 	f.Fuzz(func(t *testing.T, planFile, events []byte) {
@@ -355,8 +356,9 @@ func FuzzDecode(f *testing.F) {
 
 // FuzzStrip: what is stripped is read as the same plan.
 func FuzzStrip(f *testing.F) {
-	for _, dir := range cases(f) {
-		f.Add(read(f, dir, "plan.json"))
+	for _, c := range planned(f) {
+		planFile, _ := c.Plan(f)
+		f.Add(planFile)
 	}
 	f.Fuzz(func(t *testing.T, planFile []byte) {
 		stripped, err := Strip(planFile)

@@ -23,6 +23,7 @@ const (
 	pathParent         = "(parent)"
 	pathProtect        = "(protect)"
 	pathRetainOnDelete = "(retainOnDelete)"
+	pathProvider       = "(provider)"
 	pathExists         = "(exists)"
 )
 
@@ -35,6 +36,9 @@ func (rec *record) properties(op v1alpha1.ChangeOperation) []v1alpha1.PropertyCh
 	case v1alpha1.ChangeReplace:
 		if rec.deleted != nil && rec.deleted.ID != "" {
 			found = append(found, change(pathID, value{rec.deleted.ID, true}, value{}))
+		}
+		if rec.deleted != nil && rec.deleted.RetainOnDelete {
+			found = append(found, change(plans.PathKept, value{true, true}, value{}))
 		}
 		found = append(found, rec.with...)
 	}
@@ -149,10 +153,27 @@ func (rec *record) options() []v1alpha1.PropertyChange {
 	add(pathParent, old.Parent, now.Parent)
 	add(pathProtect, old.Protect, now.Protect)
 	add(pathRetainOnDelete, old.RetainOnDelete, now.RetainOnDelete)
+	if was, is := providerOf(old), providerOf(now); was != is && (!isDefault(was) || !isDefault(is)) {
+		add(pathProvider, was, is)
+	}
 	if old.URN != "" && now.URN != "" {
 		add(pathURN, old.URN, now.URN)
 	}
 	return found
+}
+
+// providerOf is the URN of a resource's provider. Its id, which comes after it, is another one after each replacement.
+func providerOf(s *apitype.StepEventStateMetadata) string {
+	if at := strings.LastIndex(s.Provider, "::"); at > 0 {
+		return s.Provider[:at]
+	}
+	return s.Provider
+}
+
+// isDefault tells whether a provider is one that no program names. Another version of it has another name; that is told by
+// the plugins that a plan is bound to, and not once more for each resource.
+func isDefault(provider string) bool {
+	return provider == "" || plans.Bookkeeping(typeAndName(provider))
 }
 
 func (rec *record) importID() []v1alpha1.PropertyChange {

@@ -7,30 +7,24 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"sigs.k8s.io/yaml"
 
 	"github.com/plangate/plangate/plans"
+	"github.com/plangate/plangate/tests/golden"
 )
 
 var update = flag.Bool("update", false, "write what Decode returns to want.yaml")
 
-const golden = "../../tests/testdata/plans"
+const testdata = "../../tests/testdata/plans"
 
-// cases returns the folders of golden plans.
-func cases(t testing.TB) []string {
+// planned are the cases that have a plan.
+func planned(t testing.TB) []golden.Case {
 	t.Helper()
-	dirs, err := filepath.Glob(filepath.Join(golden, "*", "after.yaml"))
-	if err != nil || len(dirs) == 0 {
-		t.Fatalf("no golden plans in %s: %v", golden, err)
-	}
-	for i := range dirs {
-		dirs[i] = filepath.Dir(dirs[i])
-	}
-	return dirs
+	return slices.DeleteFunc(golden.Cases(t, testdata), func(c golden.Case) bool { return len(c.Fails) > 0 })
 }
 
 func read(t testing.TB, path ...string) []byte {
@@ -44,20 +38,17 @@ func read(t testing.TB, path ...string) []byte {
 
 // TestDecodeGolden decodes what the real CLI wrote for small programs. Read want.yaml as an approver would.
 func TestDecodeGolden(t *testing.T) {
-	for _, dir := range cases(t) {
-		t.Run(filepath.Base(dir), func(t *testing.T) {
-			plan, err := Decode(read(t, dir, "plan.json"), read(t, dir, "events.ndjson"))
+	for _, c := range planned(t) {
+		t.Run(c.Name, func(t *testing.T) {
+			plan, err := Decode(c.Plan(t))
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := yaml.Marshal(map[string]any{"empty": plan.Empty(), "summary": plan.Summary, "changes": plan.Changes})
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := golden.Want(t, plan)
 			if strings.Contains(string(got), "canary") {
 				t.Errorf("a secret shows:\n%s", got)
 			}
-			want := filepath.Join(dir, "want.yaml")
+			want := filepath.Join(c.Dir, "want.yaml")
 			if *update {
 				if err := os.WriteFile(want, got, 0o644); err != nil { //nolint:gosec // a golden file
 					t.Fatal(err)
@@ -72,9 +63,9 @@ func TestDecodeGolden(t *testing.T) {
 
 // TestDecodeStripped shows that nothing that is shown comes from what Strip takes away.
 func TestDecodeStripped(t *testing.T) {
-	for _, dir := range cases(t) {
-		t.Run(filepath.Base(dir), func(t *testing.T) {
-			whole, events := read(t, dir, "plan.json"), read(t, dir, "events.ndjson")
+	for _, c := range planned(t) {
+		t.Run(c.Name, func(t *testing.T) {
+			whole, events := c.Plan(t)
 			stripped, err := Strip(whole)
 			if err != nil {
 				t.Fatal(err)
@@ -98,9 +89,9 @@ func TestDecodeStripped(t *testing.T) {
 // TestDecodePlanAlone shows that every step of the plan is shown even when the events tell of none.
 func TestDecodePlanAlone(t *testing.T) {
 	events := []byte(`{"sequence":1,"timestamp":0,"summaryEvent":{"result":"succeeded"}}`)
-	for _, dir := range cases(t) {
-		t.Run(filepath.Base(dir), func(t *testing.T) {
-			planFile := read(t, dir, "plan.json")
+	for _, c := range planned(t) {
+		t.Run(c.Name, func(t *testing.T) {
+			planFile, _ := c.Plan(t)
 			plan, err := Decode(planFile, events)
 			if err != nil {
 				t.Fatal(err)

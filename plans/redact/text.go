@@ -20,18 +20,21 @@ const (
 	// minSecret is the fewest bytes that a secret value must have to be masked in text. Shorter ones have next to no
 	// entropy, and masking every "a" or "80" would make the text unreadable while it gives the value away.
 	minSecret = 4
-	// minPart is the fewest bytes of a part of a secret (a line of a key, a member of a JSON document) that is masked by
-	// itself.
-	minPart = 16
+	// minLine and minMember are the fewest bytes of a part of a secret that is masked by itself: a line of a key, and a text
+	// in a JSON document, where short ones are words like the names of types.
+	minLine   = 8
+	minMember = 16
 )
 
-// words are secret values that are masked nowhere, for the reason that short ones are not.
+// words are secret values that are masked nowhere, for the reason that short ones are not. Nor are they in capitals.
 var words = map[string]bool{"true": true, "false": true, "null": true, "none": true}
 
+func isWord(s string) bool { return words[strings.ToLower(s)] }
+
 // Text masks literal secret values in a text, and makes it printable. Values are found as they are, JSON-escaped,
-// URL-escaped, in hex, and in base64 also when they are only a part of what was encoded; so are the long lines and JSON
-// members of longer values. Values of less than 4 bytes, and the words true, false, null and none, are not masked.
-// Overlapping values are masked as one.
+// URL-escaped, in hex, and in base64 also when they are only a part of what was encoded; so are the longer lines (from 8
+// bytes) and the longer texts in JSON (from 16 bytes) of values that have them. Values of less than 4 bytes, and the words
+// true, false, null and none, are not masked. Overlapping values are masked as one.
 func Text(s string, secrets []string) string {
 	return Masker(secrets)(s)
 }
@@ -59,7 +62,7 @@ func Forms(secrets []string) []string {
 }
 
 func addForms(set map[string]bool, s string) {
-	if len(s) < minSecret || words[s] {
+	if len(s) < minSecret || isWord(s) {
 		return
 	}
 	set[s] = true
@@ -102,9 +105,7 @@ func jsonEscaped(s string) string {
 func parts(s string) []string {
 	var found []string
 	if strings.ContainsRune(s, '\n') {
-		for line := range strings.Lines(s) {
-			found = append(found, strings.TrimSpace(line))
-		}
+		found = lines(found, s, minLine)
 	}
 	var document any
 	if trimmed := strings.TrimSpace(s); strings.HasPrefix(trimmed, "{") || strings.HasPrefix(trimmed, "[") {
@@ -112,16 +113,25 @@ func parts(s string) []string {
 			found = leaves(found, document)
 		}
 	}
-	return slices.DeleteFunc(found, func(p string) bool { return len(p) < minPart })
+	return found
+}
+
+func lines(found []string, s string, limit int) []string {
+	for line := range strings.Lines(s) {
+		if line = strings.TrimSpace(line); len(line) >= limit {
+			found = append(found, line)
+		}
+	}
+	return found
 }
 
 func leaves(found []string, v any) []string {
 	switch v := v.(type) {
 	case string:
-		found = append(found, v)
-		for line := range strings.Lines(v) {
-			found = append(found, strings.TrimSpace(line))
+		if len(v) >= minMember {
+			found = append(found, v)
 		}
+		found = lines(found, v, minMember)
 	case []any:
 		for _, e := range v {
 			found = leaves(found, e)
@@ -132,41 +142,6 @@ func leaves(found []string, v any) []string {
 		}
 	}
 	return found
-}
-
-// mask replaces every stretch of s that is covered by one or more of the forms. Replacing form by form would leave the
-// rest of a value that overlaps another one.
-func mask(s string, forms []string) string {
-	var covered []bool
-	for _, f := range forms {
-		for from := 0; f != ""; {
-			i := strings.Index(s[from:], f)
-			if i < 0 {
-				break
-			}
-			if covered == nil {
-				covered = make([]bool, len(s))
-			}
-			for j := from + i; j < from+i+len(f); j++ {
-				covered[j] = true
-			}
-			from += i + 1
-		}
-	}
-	if covered == nil {
-		return s
-	}
-	var b strings.Builder
-	for i := range len(s) {
-		if !covered[i] {
-			b.WriteByte(s[i])
-			continue
-		}
-		if i == 0 || !covered[i-1] {
-			b.WriteString(Secret)
-		}
-	}
-	return b.String()
 }
 
 // escapes are the terminal control sequences of ECMA-48 (colours, cursor moves) and the operating system commands (titles,
@@ -209,17 +184,4 @@ func unseen(r rune) bool {
 		return false
 	}
 	return unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r)
-}
-
-// Masker returns Text for fixed secrets; it is for many texts.
-func Masker(secrets []string) func(string) string {
-	forms := Forms(secrets)
-	// Once before and once after control sequences are taken out, so that neither hides a secret from the other.
-	return func(s string) string {
-		rest := strings.Split(Printable(mask(s, forms)), Secret)
-		for i := range rest {
-			rest[i] = mask(rest[i], forms)
-		}
-		return strings.Join(rest, Secret)
-	}
 }

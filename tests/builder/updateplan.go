@@ -96,14 +96,14 @@ func (b *UpdatePlanBuilder) Finalizer() *UpdatePlanBuilder {
 	return b
 }
 
-// Approve annotates the plan with an approval of its own digest.
+// Approve annotates the plan with a record of alice's approval of its own digest.
 func (b *UpdatePlanBuilder) Approve() *UpdatePlanBuilder {
-	return b.Annotation(v1alpha1.AnnotationApprove, b.object.Spec.Digest)
+	return b.Annotation(v1alpha1.DomainApprove+"/alice", b.object.Spec.Digest+" by alice")
 }
 
-// Reject annotates the plan with a rejection of its own digest.
+// Reject annotates the plan with a record of bob's rejection of its own digest.
 func (b *UpdatePlanBuilder) Reject(reason string) *UpdatePlanBuilder {
-	return b.Annotation(v1alpha1.AnnotationReject, b.object.Spec.Digest+" "+reason)
+	return b.Annotation(v1alpha1.DomainReject+"/bob", b.object.Spec.Digest+" by bob -- "+reason)
 }
 
 // For ties the plan to a Stack as it is now, and labels it as the operator does.

@@ -152,7 +152,7 @@ func (w *world) copyPlan(stack *v1alpha1.Stack, plan *v1alpha1.UpdatePlan, owner
 	ctx, c := w.ctx(), cluster.client
 	up := &v1alpha1.UpdatePlan{ObjectMeta: metav1.ObjectMeta{
 		Name: plans.PlanName(stack.Name, plan.Spec.Sequence, plan.Spec.Digest), Namespace: w.namespace, Finalizers: plan.Finalizers,
-		Labels: maps.Clone(plan.Labels), Annotations: maps.Clone(plan.Annotations), OwnerReferences: []metav1.OwnerReference{owner},
+		Labels: maps.Clone(plan.Labels), OwnerReferences: []metav1.OwnerReference{owner},
 	}}
 	up.Labels[v1alpha1.LabelStack] = stack.Name
 	plan.Spec.DeepCopyInto(&up.Spec)
@@ -171,12 +171,13 @@ func (w *world) copyPlan(stack *v1alpha1.Stack, plan *v1alpha1.UpdatePlan, owner
 			return nil, err
 		}
 	}
-	if err := c.Create(ctx, up); err != nil {
+	// Only the operator may do that.
+	if err := cluster.operator.Create(ctx, up); err != nil {
 		return nil, err
 	}
 	before := up.DeepCopy()
 	plan.Status.DeepCopyInto(&up.Status)
-	return up, c.Status().Patch(ctx, up, client.MergeFrom(before))
+	return up, cluster.operator.Status().Patch(ctx, up, client.MergeFrom(before))
 }
 
 // adopted waits until the manager has seen all copies and made what it makes itself: certificates, and what a Workspace says.

@@ -140,6 +140,47 @@ func TestAnAgentKilledWhileApplyingIsSaidAsInterruptedAndTheNextPlanGoesThrough(
 	}
 }
 
+func TestAPodDeletedByForceWhileApplyingIsToldAndTheNextPlanGoesThroughItsLock(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	plan := applying(w)
+	before := w.becomes(plan, v1alpha1.ReasonApplying).Status.Operation
+	w.kubectl("delete", "pod", w.podName(), "--grace-period=0", "--force", "--wait=false")
+
+	interrupted := w.becomes(plan, v1alpha1.ReasonInterrupted)
+	next := w.plan(interrupted)
+	if c := next.Spec.Trigger.Completes; next.Spec.Trigger.Type != v1alpha1.TriggerRetry || c == nil || c.Name != plan.Name || c.Digest != plan.Spec.Digest {
+		t.Errorf("the next plan does not say which one it completes: %+v", next.Spec.Trigger)
+	}
+	if p := next.Spec.Pending; len(p) != 1 || p[0].Operation != v1alpha1.PendingCreating || !strings.HasSuffix(p[0].URN, "::b") || p[0].Effect != v1alpha1.PendingCreatesAgain {
+		t.Errorf("the next plan does not say what was cut off: %+v", p)
+	}
+	s := w.stack()
+	if l := s.Status.Locks; len(l) != 1 || l[0].Ours != before.ID || l[0].ID == "" || l[0].Since == nil {
+		t.Errorf("the Stack does not tell of the lock that is ours: %+v", l)
+	}
+	described := w.kubectl("describe", "updateplan", next.Name)
+	for _, want := range []string{"completes UpdatePlan " + plan.Name, "cut off while creating urn:"} {
+		if !strings.Contains(described, want) {
+			t.Errorf("kubectl describe does not say %q", want)
+		}
+	}
+	w.inPod("touch /state/go")
+	done := w.applied(next)
+	if r := done.Status.ReleasedLocks; len(r) != 1 || r[0].Cause != v1alpha1.LockOwnDead || r[0].Ours != before.ID {
+		t.Errorf("the plan does not tell which lock was released: %+v", r)
+	}
+	if a, b := w.file("a"), w.file("b"); a != "done" || b != "done" {
+		t.Errorf("a is %q, b is %q", a, b)
+	}
+	if left := w.inPod("find /state/.pulumi/locks -name '*.json' | wc -l"); left != "0" {
+		t.Errorf("%s locks are left", left)
+	}
+	if events := w.kubectl("get", "events", "-o", "jsonpath={.items[*].reason}"); !strings.Contains(events, "LockReleased") {
+		t.Error("there is no event of the release")
+	}
+}
+
 func TestADeletedStackWaitsForTheRunningApplyAndLeavesWhatItMade(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []string{"background", "foreground"} {

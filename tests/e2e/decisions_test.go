@@ -32,18 +32,9 @@ func TestOnlyTheWholeDigestApproves(t *testing.T) {
 	for _, value := range []string{
 		"sha256:" + strings.Repeat("0", 64), plan.Spec.Digest[:20], strings.ToUpper(plan.Spec.Digest), plan.Spec.Digest + " ", "yes", plan.Name,
 	} {
-		known := len(w.read(plan).Status.Decisions)
-		w.annotate(plan, v1alpha1.AnnotationApprove, value)
-		eventually(t, "the refusal of "+value, slow, func() error {
-			now := w.read(plan)
-			if len(now.Status.Decisions) == known {
-				return has(now, "a decision")
-			}
-			return nil
-		})
-		decisions := w.read(plan).Status.Decisions
-		if last := decisions[len(decisions)-1]; last.Verdict != v1alpha1.DecisionRefused || last.Reason == "" {
-			t.Errorf("%q was not refused with a reason: %+v", value, last)
+		err := w.tryAnnotate(plan.DeepCopy(), v1alpha1.AnnotationApprove, value)
+		if want := "what is said must be exactly " + plan.Spec.Digest + " by " + approver; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not refused with %q: %v", value, want, err)
 		}
 		if err := has(w.read(plan), v1alpha1.ReasonWaitingForApproval); err != nil {
 			t.Errorf("after %q the plan no longer waits: %v", value, err)
@@ -66,7 +57,9 @@ func TestARejectedPlanIsNeverAppliedAndANewOneComesOnlyOnRequest(t *testing.T) {
 		t.Errorf("the plan does not say why it was rejected: %+v", got)
 	}
 	w.condition(v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonRejected)
-	w.annotate(plan, v1alpha1.AnnotationApprove, plan.Spec.Digest)
+	if err := w.tryAnnotate(plan, v1alpha1.AnnotationApprove, plan.Spec.Digest); err == nil || !strings.Contains(err.Error(), "has ended: Rejected") {
+		t.Errorf("approving what was rejected: %v", err)
+	}
 
 	w.annotate(w.stack(), v1alpha1.AnnotationRequestPlan, "please")
 	next := w.plan(plan)
@@ -110,7 +103,13 @@ func TestAnUpdatePlanIsImmutableAndACopyOfItIsNeverApplied(t *testing.T) {
 		t.Errorf("editing the plan's spec: %v", err)
 	}
 	copied := &v1alpha1.UpdatePlan{ObjectMeta: metav1.ObjectMeta{Name: "web-99-copy", Namespace: w.namespace}, Spec: *plan.Spec.DeepCopy()}
-	w.create(copied)
+	if err := cluster.client.Create(w.ctx(), copied.DeepCopy()); err == nil || !strings.Contains(err.Error(), "only the operator creates UpdatePlans") {
+		t.Errorf("making a copy: %v", err)
+	}
+	// Somebody has got hold of the operator's token.
+	if err := cluster.operator.Create(w.ctx(), copied); err != nil {
+		t.Fatal(err)
+	}
 	w.annotate(copied, v1alpha1.AnnotationApprove, copied.Spec.Digest)
 	eventually(t, "the copy to be refused", slow, func() error {
 		now := w.read(copied)
@@ -121,5 +120,31 @@ func TestAnUpdatePlanIsImmutableAndACopyOfItIsNeverApplied(t *testing.T) {
 	})
 	if got := w.file("a"); got != "" {
 		t.Errorf("the copy was applied: %q", got)
+	}
+}
+
+// Who makes a Stack does not approve its plan, who may not approve does not, and the record names who did.
+func TestADecisionIsInTheNameOfWhoMadeIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.push(program(file{name: "a", content: "x"}))
+	w.create(w.newStack())
+	plan := w.plan()
+	if len(plan.Spec.Authors) != 1 {
+		t.Fatalf("the plan does not say who wrote the change: %q", plan.Spec.Authors)
+	}
+	for user, want := range map[string]string{
+		plan.Spec.Authors[0] + " --as-group=system:masters": "an author of a change cannot approve it",
+		"mallory@example.com":                               "cannot patch resource",
+		"system:serviceaccount:flux-system:kustomize-controller --as-group=system:masters": "service accounts and system users do not decide by annotation",
+	} {
+		out, err := w.try(strings.Replace(plan.Status.HowToApprove, "kubectl ", "kubectl --as="+user+" ", 1))
+		if err == nil || !strings.Contains(out+err.Error(), want) {
+			t.Errorf("%s approves: %v\n%s", user, err, out)
+		}
+	}
+	decisions := w.applied(plan).Status.Decisions
+	if len(decisions) != 1 || decisions[0].By != approver || !decisions[0].Verified || decisions[0].Method != v1alpha1.MethodAnnotation {
+		t.Errorf("the record does not say who approved: %+v", decisions)
 	}
 }

@@ -20,10 +20,13 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	restclient "k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 
@@ -42,6 +45,9 @@ var managerFlags = []string{"--source-poll-interval=2s", "--retry-interval=2s", 
 // cluster is what all tests of this package share.
 var cluster struct {
 	client client.WithWatch
+	// approver is alice's, who decides on plans: whoever makes a Stack cannot. operator's is the name of the operator's service
+	// account, for what only that may write.
+	approver, operator client.Client
 	// git is the git server's address, good in the cluster and on this machine.
 	git string
 	// path is PATH for commands, with the cluster's own kubectl and the real Pulumi first.
@@ -76,10 +82,37 @@ func setUp(ctx context.Context) error {
 	if cluster.client, err = client.NewWithWatch(rest, client.Options{Scheme: scheme}); err != nil {
 		return err
 	}
+	if err := people(rest, scheme); err != nil {
+		return err
+	}
 	if err := tuneManager(ctx); err != nil {
 		return err
 	}
 	return startGit(ctx)
+}
+
+// approver decides on plans.
+const approver = "alice@example.com"
+
+// people are others than who runs the tests.
+func people(admin *restclient.Config, scheme *runtime.Scheme) error {
+	as := func(user string, groups ...string) (client.Client, error) {
+		c := restclient.CopyConfig(admin)
+		c.Impersonate = restclient.ImpersonationConfig{UserName: user, Groups: groups}
+		return client.New(c, client.Options{Scheme: scheme})
+	}
+	var err, operatorErr error
+	cluster.approver, err = as(approver)
+	cluster.operator, operatorErr = as("system:serviceaccount:"+managerNamespace+":"+managerName, "system:masters")
+	if err := errors.Join(err, operatorErr); err != nil {
+		return err
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "plangate-e2e-approver"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "plangate-approver"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: approver}},
+	}
+	return ignoreExists(cluster.client.Create(context.Background(), binding))
 }
 
 // tuneManager lays the tests' flags over those of the deployed manager; of a flag that is given twice the last counts.

@@ -30,7 +30,9 @@ func TestANewCommitSupersedesAWaitingPlan(t *testing.T) {
 		t.Errorf("the new plan is of commit %s by %s", second.Spec.Binding.Revision, second.Spec.Trigger.Type)
 	}
 	// An approval of the old plan, however late, does nothing.
-	w.annotate(ended, v1alpha1.AnnotationApprove, ended.Spec.Digest)
+	if err := w.tryAnnotate(ended, v1alpha1.AnnotationApprove, ended.Spec.Digest); err == nil || !strings.Contains(err.Error(), "has ended: Superseded") {
+		t.Errorf("approving what was superseded: %v", err)
+	}
 	w.applied(second)
 	if got := w.file("a"); got != "two" {
 		t.Errorf("the file holds %q", got)

@@ -211,5 +211,5 @@ func TestKubectl(t *testing.T) {
 
 	kubectl(t, "-n", namespace, "annotate", "updateplan", plan.Name, v1alpha1.AnnotationApprove+"="+plan.Spec.Digest)
 	g.Expect(world.client.Get(t.Context(), client.ObjectKeyFromObject(plan), plan)).To(Succeed())
-	g.Expect(plan.Annotations).To(HaveKeyWithValue(v1alpha1.AnnotationApprove, plan.Spec.Digest))
+	g.Expect(plan.Annotations).To(Equal(map[string]string{v1alpha1.DomainApprove + "/admin": plan.Spec.Digest + " by admin"}), "the API server says who")
 }

@@ -24,6 +24,8 @@ func TestDeepCopy(t *testing.T) {
 		&v1alpha1.Stack{}, &v1alpha1.StackList{},
 		&v1alpha1.UpdatePlan{}, &v1alpha1.UpdatePlanList{},
 		&v1alpha1.Workspace{}, &v1alpha1.WorkspaceList{},
+		&v1alpha1.ApprovalPolicy{}, &v1alpha1.ApprovalPolicyList{},
+		&v1alpha1.ClusterApprovalPolicy{}, &v1alpha1.ClusterApprovalPolicyList{},
 	} {
 		t.Run(reflect.TypeOf(object).Elem().Name(), func(t *testing.T) {
 			g := NewWithT(t)
@@ -56,6 +58,8 @@ func opaque(value reflect.Value, moment time.Time, number string) bool {
 	switch pointer := value.Addr().Interface().(type) {
 	case *metav1.Time:
 		*pointer = metav1.NewTime(moment)
+	case *metav1.MicroTime:
+		*pointer = metav1.NewMicroTime(moment)
 	case *metav1.Duration:
 		pointer.Duration = time.Duration(moment.Unix())
 	case *resource.Quantity:

@@ -118,7 +118,7 @@ func TestUpdatePlanIsImmutable(t *testing.T) {
 		NewWithT(t).Expect(world.client.Update(t.Context(), plan.DeepCopy())).To(Succeed())
 	})
 	t.Run("annotations, labels and finalizers can change", func(t *testing.T) {
-		NewWithT(t).Expect(mergePatch(`{"metadata":{"annotations":{"plangate.dev/approve":"x"},"labels":{"a":"b"},"finalizers":["plangate.dev/operation"]}}`)).To(Succeed())
+		NewWithT(t).Expect(mergePatch(`{"metadata":{"annotations":{"example.com/note":"x"},"labels":{"a":"b"},"finalizers":["plangate.dev/operation"]}}`)).To(Succeed())
 		NewWithT(t).Expect(mergePatch(`{"metadata":{"finalizers":null}}`)).To(Succeed())
 	})
 
@@ -210,7 +210,7 @@ func TestUpdatePlanStatusFields(t *testing.T) {
 	plan := builder.UpdatePlan(newNamespace(t), "web-1-01234567").Obj()
 	g.Expect(world.client.Create(t.Context(), plan)).To(Succeed())
 	decision := func(verdict string) map[string]any {
-		return map[string]any{"verdict": verdict, "method": "m", "by": "b", "observedAt": "2026-01-02T03:04:05Z", "verified": false}
+		return map[string]any{"verdict": verdict, "method": "Annotation", "by": "b", "observedAt": "2026-01-02T03:04:05Z", "verified": false}
 	}
 	cases := map[string]struct {
 		status map[string]any
@@ -221,7 +221,8 @@ func TestUpdatePlanStatusFields(t *testing.T) {
 		"a long line":           {status: map[string]any{"diff": []any{strings.Repeat("l", 513)}}, want: "Too long"},
 		"a decision":            {status: map[string]any{"decisions": []any{decision("Refused")}}},
 		"an unknown verdict":    {status: map[string]any{"decisions": []any{decision("Maybe")}}, want: `Unsupported value: "Maybe"`},
-		"21 decisions":          {status: map[string]any{"decisions": times(21, func(int) any { return decision("Refused") })}, want: "Too many"},
+		"an unknown method":     {status: map[string]any{"decisions": []any{map[string]any{"verdict": "Refused", "method": "Telepathy", "by": "b", "observedAt": "2026-01-02T03:04:05Z"}}}, want: `Unsupported value: "Telepathy"`},
+		"51 decisions":          {status: map[string]any{"decisions": times(51, func(int) any { return decision("Refused") })}, want: "Too many"},
 		"an operation of no id": {status: map[string]any{"operation": map[string]any{}}, want: "status.operation.id: Required value"},
 		"an unknown field":      {status: map[string]any{"phase": "Ready"}, want: `unknown field "status.phase"`},
 	}

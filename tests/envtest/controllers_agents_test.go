@@ -64,6 +64,10 @@ type fakeAgents struct {
 	preview func(op workspace.Operation) *workspace.Result
 	check   func(op workspace.Operation) *workspace.Result
 	apply   func(op workspace.Operation) *workspace.Result
+	// trees are the trees of commits; that of another is tree for the first commit, and its own id for all that come after. lookErr is the error of every look.
+	trees   map[string]string
+	lookErr error
+	looks   []workspace.Look
 	// hold keeps operations running until it is false.
 	hold bool
 	// unreachable is the error of every call. Nil: none.
@@ -202,10 +206,10 @@ func (a *fakeAgents) Result(_ context.Context, t operations.Target, id string) (
 // finish lets a running operation end.
 func (a *fakeAgents) finish(pod *fakePod, id string) *workspace.Result {
 	op := pod.ops[id]
-	facts := &workspace.Facts{Commit: op.Source.Commit, Tree: tree, StateDigest: a.state, PulumiVersion: pulumiVersion}
+	facts := &workspace.Facts{Commit: op.Source.Commit, Tree: a.treeOf(op.Source.Commit), StateDigest: a.state, PulumiVersion: pulumiVersion}
 	facts.Plugins = []workspace.Plugin{{Name: "files", Version: "0.1.0", Digest: builder.Digest("files")}}
-	if op.Options.Refresh || op.Type == workspace.DriftCheck || op.Expect != nil && op.Expect.RefreshedDigest != "" {
-		facts.RefreshedDigest = cmp.Or(a.drifted, drift.NothingDrifted)
+	if op.Options.Refresh || op.Type == workspace.DriftCheck || op.Expect != nil && op.Expect.DriftDigest != "" {
+		facts.DriftDigest = cmp.Or(a.drifted, drift.NothingDrifted)
 	}
 	var result *workspace.Result
 	switch {
@@ -217,8 +221,8 @@ func (a *fakeAgents) finish(pod *fakePod, id string) *workspace.Result {
 		result = &workspace.Result{Outcome: workspace.Failed, Reason: workspace.ReasonPlanInvalid}
 	case !reflect.DeepEqual(op.Expect, facts):
 		result = &workspace.Result{Outcome: workspace.Stale, Message: "not applied", Mismatches: []workspace.Mismatch{{Field: "stateDigest", Was: op.Expect.StateDigest, Is: a.state}}}
-		if op.Expect.RefreshedDigest != facts.RefreshedDigest {
-			result.Mismatches = []workspace.Mismatch{{Field: "refreshedDigest", Was: op.Expect.RefreshedDigest, Is: facts.RefreshedDigest, Detail: "changed again: one"}}
+		if op.Expect.DriftDigest != facts.DriftDigest {
+			result.Mismatches = []workspace.Mismatch{{Field: "driftDigest", Was: op.Expect.DriftDigest, Is: facts.DriftDigest, Detail: "changed again: one"}}
 		}
 	default:
 		result = a.apply(op)
@@ -232,6 +236,34 @@ func (a *fakeAgents) finish(pod *fakePod, id string) *workspace.Result {
 	}
 	pod.results[id], pod.current = result, ""
 	return result
+}
+
+// treeOf is the tree of a commit.
+func (a *fakeAgents) treeOf(commit string) string {
+	if t, ok := a.trees[commit]; ok {
+		return t
+	}
+	if commit != builder.Commit {
+		return commit
+	}
+	return tree
+}
+
+func (a *fakeAgents) Look(_ context.Context, t operations.Target, look *workspace.Look) (*workspace.Sight, error) {
+	var sight workspace.Sight
+	err := a.around(t, "Look", func() error {
+		a.looks = append(a.looks, *look)
+		if look.Type == workspace.LookState {
+			sight.StateDigest = a.state
+			if look.Operation.Expect.StateDigest != a.state {
+				sight.Detail = "changed urn:pulumi:dev::web::files:index:File::a"
+			}
+			return a.lookErr
+		}
+		sight.Tree = a.treeOf(look.Operation.Source.Commit)
+		return a.lookErr
+	})
+	return &sight, err
 }
 
 func (a *fakeAgents) Cancel(_ context.Context, t operations.Target, id string) error {

@@ -34,8 +34,9 @@ func restated(t *testing.T, plan *v1alpha1.UpdatePlan) {
 	spec := plan.Spec
 	text, err := plans.NewStatement(plans.StatementInput{
 		Namespace: plan.Namespace, Cluster: s.Predicate.Cluster, Nonce: s.Predicate.Nonce, Stack: spec.StackRef, Sequence: spec.Sequence,
-		Operation: spec.Operation, Trigger: spec.Trigger, Binding: spec.Binding, Artifact: spec.Artifact, NotAfter: spec.NotAfter.Time,
+		Operation: spec.Operation, Trigger: spec.Trigger, Authors: spec.Authors, Binding: spec.Binding, Artifact: spec.Artifact, NotAfter: spec.NotAfter.Time,
 		Summary: spec.Summary, Changes: plans.StateChanges(spec.Changes, spec.Changes, ""),
+		Pending: plans.StatePending(spec.Pending, spec.PendingCount),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +48,7 @@ func restated(t *testing.T, plan *v1alpha1.UpdatePlan) {
 	}
 }
 
-// Somebody who may make UpdatePlans and annotate them makes one that the operator did not publish.
+// Somebody who has got hold of the operator's rights makes an UpdatePlan that the operator did not publish, and alice approves it.
 func TestAForgedPlanIsNeverApplied(t *testing.T) {
 	tests := map[string]struct {
 		reason string
@@ -100,8 +101,8 @@ func TestAForgedPlanIsNeverApplied(t *testing.T) {
 			plan := r.waiting(1)
 			forged := &v1alpha1.UpdatePlan{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: plan.Name, Labels: plan.Labels}, Spec: *plan.Spec.DeepCopy()}
 			tc.forge(t, forged)
-			forged.Annotations = map[string]string{v1alpha1.AnnotationApprove: forged.Spec.Digest}
 			r.create(forged)
+			r.approve(forged)
 			for range 4 {
 				r.round()
 			}
@@ -119,8 +120,8 @@ func TestAPlanFromAnotherNamespaceIsNeverApplied(t *testing.T) {
 	plan := r.waiting(1)
 	other.create(builder.Stack(other.namespace, "web").Suspend().Obj())
 	copied := &v1alpha1.UpdatePlan{ObjectMeta: metav1.ObjectMeta{Namespace: other.namespace, Name: plan.Name}, Spec: plan.Spec}
-	copied.Annotations = map[string]string{v1alpha1.AnnotationApprove: plan.Spec.Digest}
 	other.create(copied)
+	other.approve(copied)
 	for range 3 {
 		other.round()
 	}
@@ -144,8 +145,8 @@ func TestAPlanIsNotAdoptedForItsLabel(t *testing.T) {
 	forged.Spec.Sequence, forged.Spec.StackRef.Generation, forged.Spec.Trigger.Message = 2, st.Generation, "trust me"
 	forged.Spec.Binding.ConfigDigest, forged.Spec.Binding.Refresh = st.Status.Operation.ConfigDigest, true
 	restated(t, forged)
-	forged.Annotations = map[string]string{v1alpha1.AnnotationApprove: forged.Spec.Digest}
 	r.create(forged)
+	r.approve(forged)
 	r.agents.hold = false
 	r.until("the next plan waits", func() bool { return r.stack().Status.CurrentPlan != nil && r.stack().Status.Operation == nil })
 	r.settle()
@@ -160,12 +161,13 @@ func TestAPlanThatWasAppliedIsNotAppliedAgain(t *testing.T) {
 	plan := r.waiting(1)
 	r.approve(plan)
 	plan = r.ends(1)
-	again := &v1alpha1.UpdatePlan{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: plan.Name, Annotations: plan.Annotations, Labels: plan.Labels}, Spec: plan.Spec}
+	again := &v1alpha1.UpdatePlan{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: plan.Name, Labels: plan.Labels}, Spec: plan.Spec}
 	r.g.Expect(r.client.Delete(r.ctx, plan)).To(Succeed())
 	_, err := r.plans.Reconcile(r.ctx, request(plan))
 	r.g.Expect(err).NotTo(HaveOccurred())
 	r.agents.state = plan.Spec.Binding.StateDigest // as if the apply had left the state as it was
 	r.create(again)
+	r.approve(again)
 	for range 5 {
 		r.round()
 	}

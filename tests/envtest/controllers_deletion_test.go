@@ -4,12 +4,14 @@
 package envtest
 
 import (
+	"fmt"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plangate/plangate/api/v1alpha1"
@@ -112,7 +114,11 @@ func TestAWaitingPlanOfADeletedStackCannotBeApplied(t *testing.T) {
 	plan := r.waiting(1)
 	r.g.Expect(r.client.Delete(r.ctx, r.stack())).To(Succeed())
 	r.until("the Stack is gone", r.stackGone)
-	r.approve(plan)
+	// The admission policy refuses it, or, when it has not seen the end yet, the operator does not count it.
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.AnnotationApprove, plan.Spec.Digest))
+	if err := as(alice).Patch(r.ctx, plan.DeepCopy(), patch); err != nil {
+		r.g.Expect(apierrors.IsForbidden(err)).To(BeTrue(), err.Error())
+	}
 	plan = r.ends(1)
 	r.g.Expect(line(plan.Status.Conditions, v1alpha1.ConditionReady)).To(Equal("False StackGone"))
 

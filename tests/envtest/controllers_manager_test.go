@@ -22,6 +22,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/plangate/plangate/api/v1alpha1"
+	"github.com/plangate/plangate/pkg/admission"
 	"github.com/plangate/plangate/pkg/audit"
 	"github.com/plangate/plangate/pkg/controller/stack"
 	"github.com/plangate/plangate/pkg/controller/updateplan"
@@ -98,7 +99,9 @@ func newManaged(t *testing.T) *managed {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(workspacectl.New(cached, c, m.agents, authority, m.recorder, workspacectl.Settings{ManagerImage: "manager", WorkspaceImage: "pulumi", IdleTimeout: m.idle}).Setup(mgr, 4)).To(Succeed())
 	g.Expect(stack.New(cached, c, m.agents, m.sources, in, store, m.recorder, m.settings).Setup(m.ctx, mgr, 4)).To(Succeed())
-	g.Expect(updateplan.New(cached, c, m.agents, m.sources, in, store, m.recorder, updateplan.Settings{Cluster: cluster, Audit: audit.New(m.audit, cluster)}).Setup(m.ctx, mgr, 4)).To(Succeed())
+	g.Expect(updateplan.New(cached, c, m.agents, m.sources, in, store, m.recorder, updateplan.Settings{
+		Cluster: cluster, Audit: audit.New(m.audit, cluster), Admission: admission.New(cached, c, nil),
+	}).Setup(m.ctx, mgr, 4)).To(Succeed())
 
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var running sync.WaitGroup

@@ -49,7 +49,10 @@ func TestAChangeWaitsIsApprovedAndApplied(t *testing.T) {
 	g.Expect(line(plan.Status.Conditions, v1alpha1.ConditionApproved)).To(Equal("True Approved"))
 	g.Expect(line(plan.Status.Conditions, v1alpha1.ConditionRecorded)).To(Equal("True Recorded"))
 	g.Expect(plan.Status.Decisions).To(HaveLen(1))
-	g.Expect(plan.Status.Decisions[0].By).To(ContainSubstring("unverified"))
+	g.Expect(plan.Status.Decisions[0].By).To(Equal(alice))
+	g.Expect(plan.Status.Decisions[0].Verified).To(BeTrue())
+	g.Expect(plan.Status.Decisions[0].Requirement).To(Equal("one approval by a person"))
+	g.Expect(plan.Spec.Authors).To(Equal([]string{operator}), "who made the Stack")
 	g.Expect(plan.Status.HowToApprove).To(BeEmpty())
 	g.Expect(plan.Status.Operation.Done).To(BeEquivalentTo(2))
 
@@ -105,18 +108,11 @@ func TestAWrongDigestIsRefusedAndSaid(t *testing.T) {
 	g := r.g
 	r.create(builder.Stack(r.namespace, "web").Obj())
 	plan := r.waiting(1)
-	r.annotate(plan, v1alpha1.AnnotationApprove, plan.Spec.Digest[:20])
+	for _, wrong := range []string{plan.Spec.Digest[:20], builder.Digest("another"), "yes", plan.Spec.Digest + " "} {
+		g.Expect(r.tryAnnotate(r.plan(1), v1alpha1.AnnotationApprove, wrong)).To(MatchError(ContainSubstring("what is said must be exactly " + plan.Spec.Digest + " by " + alice)))
+	}
 	r.settle()
-	plan = r.plan(1)
-	g.Expect(line(plan.Status.Conditions, v1alpha1.ConditionReady)).To(Equal("False WaitingForApproval"))
-	g.Expect(message(plan.Status.Conditions, v1alpha1.ConditionReady)).To(ContainSubstring("only a part of a digest"))
-	g.Expect(plan.Status.Decisions).To(HaveLen(1))
-	g.Expect(plan.Status.Decisions[0].Verdict).To(Equal(v1alpha1.DecisionRefused))
-	g.Expect(strings.Join(r.recorder.all(), "\n")).To(ContainSubstring("UpdatePlan Warning ApprovalRefused"))
-	g.Expect(r.agents.ran(workspace.Apply)).To(BeEmpty())
-
-	r.annotate(plan, v1alpha1.AnnotationApprove, builder.Digest("another"))
-	r.settle()
+	g.Expect(r.plan(1).Status.Decisions).To(BeEmpty(), "the API server did not take it")
 	g.Expect(r.agents.ran(workspace.Apply)).To(BeEmpty())
 
 	r.approve(r.plan(1))
@@ -133,7 +129,7 @@ func TestARejectionEndsThePlan(t *testing.T) {
 	g.Expect(line(plan.Status.Conditions, v1alpha1.ConditionReady)).To(Equal("False Rejected"))
 	g.Expect(message(plan.Status.Conditions, v1alpha1.ConditionReady)).To(ContainSubstring("not on a Friday"))
 	g.Expect(line(r.stack().Status.Conditions, v1alpha1.ConditionStalled)).To(Equal("True Rejected"))
-	r.approve(plan)
+	r.approveTooLate(plan)
 	r.settle()
 	g.Expect(r.agents.ran(workspace.Apply)).To(BeEmpty(), "a plan that was rejected stays so")
 	g.Expect(r.plan(2)).To(BeNil(), "what was rejected is not asked for again by itself")
@@ -183,7 +179,7 @@ func TestWhatMovesEndsAWaitingPlan(t *testing.T) {
 			r.g.Expect(line(first.Status.Conditions, v1alpha1.ConditionReady)).To(Equal("False Superseded"), tc.reason)
 			second := r.waiting(2)
 			r.g.Expect(second.Spec.Trigger.Type).To(Equal(tc.want))
-			r.approve(first)
+			r.approveTooLate(first)
 			r.settle()
 			r.g.Expect(r.agents.ran(workspace.Apply)).To(BeEmpty())
 			r.approve(r.plan(2))

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/plangate/plangate/api/v1alpha1"
+	"github.com/plangate/plangate/pkg/admission"
 	"github.com/plangate/plangate/pkg/audit"
 	"github.com/plangate/plangate/pkg/controller/stack"
 	"github.com/plangate/plangate/pkg/controller/updateplan"
@@ -31,6 +32,7 @@ import (
 	"github.com/plangate/plangate/pkg/inputs"
 	"github.com/plangate/plangate/pkg/operations"
 	"github.com/plangate/plangate/pkg/planstore"
+	"github.com/plangate/plangate/plans/approval"
 	"github.com/plangate/plangate/tests/builder"
 )
 
@@ -56,14 +58,17 @@ type rig struct {
 	// audit is the audit log.
 	audit *auditLog
 	// settings and idle are what the next restart takes.
-	settings stack.Settings
-	idle     time.Duration
+	settings   stack.Settings
+	idle       time.Duration
+	stateCheck time.Duration
 
 	stacks     reconcile.Reconciler
 	plans      reconcile.Reconciler
 	workspaces reconcile.Reconciler
 	// problems are the errors of the last round.
 	problems []error
+	// planClock is the clock of the plans' controller. Nil: the real one.
+	planClock func() time.Time
 	// noKubelet leaves pods as they are.
 	noKubelet bool
 }
@@ -111,7 +116,9 @@ func (r *rig) restartWith(cached, c client.Client) {
 	r.g.Expect(err).NotTo(HaveOccurred())
 	r.workspaces = workspacectl.New(cached, c, r.agents, authority, r.recorder, workspacectl.Settings{ManagerImage: "manager", WorkspaceImage: "pulumi", IdleTimeout: r.idle})
 	r.stacks = stack.New(cached, c, r.agents, r.sources, in, store, r.recorder, r.settings)
-	r.plans = updateplan.New(cached, c, r.agents, r.sources, in, store, r.recorder, updateplan.Settings{Cluster: cluster, Audit: audit.New(r.audit, cluster)})
+	r.plans = updateplan.New(cached, c, r.agents, r.sources, in, store, r.recorder, updateplan.Settings{
+		Cluster: cluster, Now: r.planClock, StateCheckInterval: r.stateCheck, Audit: audit.New(r.audit, cluster), Admission: admission.New(cached, c, nil),
+	})
 }
 
 // round lets each controller look at each of its objects once, and the kubelet at each pod.
@@ -272,7 +279,13 @@ func (r *rig) edit(change func(*v1alpha1.Stack)) {
 	})).To(Succeed())
 }
 
+// annotate writes an annotation as kubectl does: one that decides on a plan as alice, everything else as anybody who may.
 func (r *rig) annotate(o client.Object, key, value string) {
+	r.t.Helper()
+	r.g.Expect(r.tryAnnotate(o, key, value)).To(Succeed())
+}
+
+func (r *rig) tryAnnotate(o client.Object, key, value string) error {
 	r.t.Helper()
 	before, ok := o.DeepCopyObject().(client.Object)
 	r.g.Expect(ok).To(BeTrue())
@@ -282,12 +295,24 @@ func (r *rig) annotate(o client.Object, key, value string) {
 	}
 	annotations[key] = value
 	o.SetAnnotations(annotations)
-	r.g.Expect(r.client.Patch(r.ctx, o, client.MergeFrom(before), client.FieldOwner("kubectl-annotate"))).To(Succeed())
+	c := r.client
+	if _, ok := approval.ParseKey(key); ok {
+		c = as(alice)
+	}
+	return c.Patch(r.ctx, o, client.MergeFrom(before), client.FieldOwner("kubectl-annotate"))
 }
 
 func (r *rig) approve(plan *v1alpha1.UpdatePlan) {
 	r.t.Helper()
 	r.annotate(plan, v1alpha1.AnnotationApprove, plan.Spec.Digest)
+}
+
+// approveTooLate has alice approve a plan whose end is written down: the admission policy does not let it in.
+func (r *rig) approveTooLate(plan *v1alpha1.UpdatePlan) {
+	r.t.Helper()
+	err := r.tryAnnotate(plan.DeepCopy(), v1alpha1.AnnotationApprove, plan.Spec.Digest)
+	r.g.Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
+	r.g.Expect(err.Error()).To(ContainSubstring("the plan has ended"))
 }
 
 // waiting runs until the plan with a number waits for its approval, and returns it.

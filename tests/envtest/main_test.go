@@ -32,14 +32,22 @@ import (
 // crdFolder is where the generated CRDs are.
 var crdFolder = filepath.Join("..", "..", "config", "crd")
 
-// world is the API server that all tests of this package share.
+// world is the API server that all tests of this package share, with the admission policies and the roles of config/ in it.
 var world struct {
-	// config is an administrator's way in.
+	// admin is an administrator's way in.
+	admin *rest.Config
+	// config is that of the operator's service account, and may do everything besides: the controllers of these tests are the
+	// operator for the admission policies, and their tests may look and meddle anywhere. controllers_rights_test.go has the
+	// operator with no more rights than it has.
 	config *rest.Config
 	// scheme knows our kinds and Kubernetes' own.
 	scheme *runtime.Scheme
-	// client has no cache: what it reads is what is there. Unknown fields are errors.
+	// client is config's. It has no cache: what it reads is what is there. Unknown fields are errors.
 	client client.Client
+	// auditLog is the name of the file with the API server's audit log.
+	auditLog string
+	// environment is what runs.
+	environment *envtest.Environment
 	// kubeconfig is the name of a file, for commands.
 	kubeconfig string
 }
@@ -60,13 +68,22 @@ func runTests(m *testing.M) (code int, err error) {
 	environment := &envtest.Environment{
 		CRDDirectoryPaths:        []string{crdFolder},
 		ErrorIfCRDPathMissing:    true,
-		ControlPlaneStartTimeout: time.Minute,
+		ControlPlaneStartTimeout: 10 * time.Minute,
 		ControlPlaneStopTimeout:  time.Minute,
 	}
 	// What etcd writes is thrown away with the tests; waiting for the disk would only take time.
 	environment.ControlPlane.Etcd = &envtest.Etcd{}
 	environment.ControlPlane.Etcd.Configure().Append("unsafe-no-fsync", "true")
-	world.config, err = environment.Start()
+	folder, err := os.MkdirTemp("", "plangate-envtest-")
+	if err != nil {
+		return 1, err
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	if err := keepAudit(environment, folder); err != nil {
+		return 1, err
+	}
+	world.environment = environment
+	world.admin, err = environment.Start()
 	if err != nil {
 		return 1, fmt.Errorf("starting the API server: %w", err)
 	}
@@ -76,12 +93,15 @@ func runTests(m *testing.M) (code int, err error) {
 		}
 	}()
 	// The tests are no crowd that the API server must be protected from.
-	world.config.QPS, world.config.Burst = 1000, 1000
-	if err := connect(environment.KubeConfig); err != nil {
+	world.admin.QPS, world.admin.Burst = 1000, 1000
+	if err := connect(environment.KubeConfig, folder); err != nil {
 		return 1, err
 	}
-	defer func() { _ = os.Remove(world.kubeconfig) }()
-	return m.Run(), nil
+	if err := install(); err != nil {
+		return 1, err
+	}
+	code = m.Run()
+	return code, tellAttacks()
 }
 
 // requireAssets says in plain words what envtest would say in others.
@@ -97,29 +117,22 @@ func requireAssets(folder string) error {
 	return nil
 }
 
-// connect fills world from its config.
-func connect(kubeconfig []byte) error {
+// connect fills world from the administrator's config.
+func connect(kubeconfig []byte, folder string) error {
 	world.scheme = runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(world.scheme); err != nil {
 			return fmt.Errorf("building the scheme: %w", err)
 		}
 	}
+	world.config = impersonating(operator, "system:masters", "system:serviceaccounts", "system:authenticated")
 	plain, err := client.New(world.config, client.Options{Scheme: world.scheme})
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
 	world.client = client.WithFieldValidation(plain, metav1.FieldValidationStrict)
-
-	file, err := os.CreateTemp("", "plangate-envtest-*.kubeconfig")
-	if err != nil {
-		return fmt.Errorf("writing the kubeconfig: %w", err)
-	}
-	world.kubeconfig = file.Name()
-	if _, err := file.Write(kubeconfig); err != nil {
-		return fmt.Errorf("writing the kubeconfig: %w", err)
-	}
-	return file.Close()
+	world.kubeconfig = filepath.Join(folder, "kubeconfig")
+	return os.WriteFile(world.kubeconfig, kubeconfig, 0o600)
 }
 
 // newNamespace makes a namespace for one test, named after it.

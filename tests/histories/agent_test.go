@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"sync"
 	"time"
 
@@ -114,8 +115,29 @@ func (w *world) facts(commit string) workspace.Facts {
 	}
 }
 
-// treeOf is the tree of a commit's project: every other commit leaves it as it is.
-func treeOf(commit string) string { return commit[:39] + "0" }
+// treeOf is the tree of a commit's project: commits with the same beginning differ elsewhere.
+func treeOf(commit string) string { return commit[:20] + strings.Repeat("0", 20) }
+
+// Look answers what the real agent finds out without an operation.
+func (a agents) Look(_ context.Context, t operations.Target, look *workspace.Look) (*workspace.Sight, error) {
+	p, err := a.reach(t)
+	switch {
+	case err != nil:
+		return nil, err
+	case look.Type == workspace.LookState && p.current != nil:
+		return nil, refusal("BUSY")
+	case a.w.chance(4):
+		return &workspace.Sight{Pending: true}, nil
+	case look.Type == workspace.LookState:
+		a.w.looks++
+		return &workspace.Sight{StateDigest: a.w.stateDigest(), Detail: "changed urn:x"}, nil
+	case a.w.noRemote || a.w.chance(20):
+		a.w.blind = true
+		return &workspace.Sight{Reason: workspace.ReasonSourceUnavailable, Message: "the remote does not answer"}, nil
+	default:
+		return &workspace.Sight{Tree: treeOf(look.Operation.Source.Commit)}, nil
+	}
+}
 
 func (w *world) stateDigest() string { return builder.Digest(fmt.Sprint("state ", w.state)) }
 
@@ -201,7 +223,7 @@ func (w *world) finish() {
 
 // wanted is what an operation's program asks for. The program shows its secrets wherever it can.
 func wanted(op *workspace.Operation) string {
-	text := op.Source.Commit
+	text := treeOf(op.Source.Commit)
 	for _, k := range []string{"size", "more"} {
 		text += " " + string(op.Config[k])
 	}
@@ -237,6 +259,7 @@ func (w *world) applied(p *pod, r *record) {
 			result = &workspace.Result{Outcome: workspace.Violated, Message: "violates plan", Violations: []string{"urn: properties changed"}}
 		case 2:
 			result = &workspace.Result{Outcome: workspace.Failed, Reason: workspace.ReasonLocked, Message: "locked"}
+			w.lockOut(r)
 		}
 	}
 	switch result.Outcome {

@@ -4,7 +4,8 @@
 // Package histories lets the real controllers of Stacks and UpdatePlans live through random histories of a whole world, in
 // virtual time, and looks at each write and each change of the real world for a promise that is not kept:
 //
-//   - nothing is changed without a valid, unexpired, unspent approval of exactly that plan's digest;
+//   - nothing is changed without a valid, unexpired, unspent approval of exactly that plan's digest, by somebody who did not
+//     write the change, and while it is proven that the API server vouches for who that was;
 //   - no plan is applied twice, and none with other inputs, or to another state, than it was previewed with;
 //   - one operation runs at a time;
 //   - an ending stays;
@@ -72,6 +73,8 @@ func live(seed uint64) (w *world, failure string) {
 	w.checkSettled(false)
 	w.settle(timeToLive + 5*time.Minute)
 	w.checkSettled(true)
+	w.quietCommit()
+	w.quietState()
 	w.approveAll()
 	return w, ""
 }
@@ -90,7 +93,7 @@ func (w *world) tick() {
 
 // repair is somebody who cares for what was broken.
 func (w *world) repair() {
-	w.noRemote = false
+	w.noRemote, w.unguarded = false, false
 	if _, there := w.api.objects[key{"Secret", "db"}]; !there {
 		w.changeSecret()
 	}
@@ -156,6 +159,14 @@ func (w *world) approveAll() {
 	}
 	if p == nil || planstate.Of(p) != planstate.Waiting {
 		return
+	}
+	if p.Status.UnguardedSince != nil {
+		// No annotation approves this one any more.
+		w.requestPlan()
+		w.settle(5 * time.Minute)
+		if p = w.latest(); p == nil || planstate.Of(p) != planstate.Waiting {
+			return
+		}
 	}
 	w.say("approve in a quiet world")
 	w.approve(p)

@@ -6,6 +6,7 @@ package histories
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,15 +30,19 @@ type oracle struct {
 	intents map[string]*v1alpha1.UpdatePlan
 	// spent are the digests that were applied, or tried, with the operation.
 	spent map[string]string
+	// lockedOut are the operations that met a lock and changed nothing.
+	lockedOut map[string]bool
 	// kept are plans that people keep a copy of.
-	kept    []*v1alpha1.UpdatePlan
+	kept []*v1alpha1.UpdatePlan
+	// blind says that an agent could not tell what a commit touches.
+	blind   bool
 	applies int
 	plansN  int
 	ends    map[string]int
 }
 
 func newOracle() oracle {
-	return oracle{approved: map[types.UID]map[string]bool{}, intents: map[string]*v1alpha1.UpdatePlan{}, spent: map[string]string{}, ends: map[string]int{}}
+	return oracle{approved: map[types.UID]map[string]bool{}, intents: map[string]*v1alpha1.UpdatePlan{}, spent: map[string]string{}, lockedOut: map[string]bool{}, ends: map[string]int{}}
 }
 
 func (w *world) fail(format string, args ...any) { panic(broken{fmt.Sprintf(format, args...)}) }
@@ -65,15 +70,34 @@ func (w *world) watchWrite(c change) {
 	if before.Status.Operation == nil && now.Status.Operation != nil {
 		w.intended(before, now)
 	}
-	if before.Status.Operation != nil && (now.Status.Operation == nil || now.Status.Operation.ID != before.Status.Operation.ID) {
-		w.fail("the operation of %s was replaced", now.Name)
+	if was := before.Status.Operation; was != nil {
+		takenBack := now.Status.Operation == nil && w.lockedOut[was.ID]
+		if !takenBack && (now.Status.Operation == nil || now.Status.Operation.ID != was.ID) {
+			w.fail("the operation of %s was replaced: %+v, is %+v", now.Name, was, now.Status.Operation)
+		}
 	}
 	if !finished(before) && finished(now) {
 		reason, _ := planstate.Reason(now)
 		w.ends[reason]++
 	}
+	w.checkSuperseded(before, now)
 	if planstate.Ended(before) && (!planstate.Ended(now) || planstate.Of(before) != planstate.Of(now)) {
 		w.fail("%s had ended as %d, and is %d", now.Name, planstate.Of(before), planstate.Of(now))
+	}
+}
+
+// checkSuperseded looks at a plan that ends because of a newer commit: one must have touched its project since.
+func (w *world) checkSuperseded(before, now *v1alpha1.UpdatePlan) {
+	c := meta.FindStatusCondition(now.Status.Conditions, v1alpha1.ConditionObsolete)
+	if planstate.Ended(before) || c == nil || c.Status != "True" {
+		return
+	}
+	byCommit := strings.Contains(c.Message, "newer commit") || c.Reason == v1alpha1.ReasonStale && strings.Contains(c.Message, "revision: was")
+	at := slices.Index(w.heads, now.Spec.Binding.Revision)
+	touches := func(head string) bool { return treeOf(head) != now.Spec.Binding.Tree }
+	// An agent that cannot reach the remote cannot tell, and what cannot be told counts as touched.
+	if byCommit && !w.blind && !slices.ContainsFunc(w.heads[at+1:], touches) {
+		w.fail("%s ended because of a commit that touches nothing of its project: %s", now.Name, c.Message)
 	}
 }
 
@@ -90,16 +114,29 @@ func (w *world) checkSecrets(where string, what []byte) {
 	}
 }
 
-// noteApproval reads an approval as a person would: the whole digest, and nothing or a reason behind it.
+// noteApproval reads an approval as a person would: the whole digest, by somebody who did not write the change.
 func (w *world) noteApproval(plan *v1alpha1.UpdatePlan) {
-	digest, rest, _ := strings.Cut(plan.Annotations[v1alpha1.AnnotationApprove], " ")
-	if digest == "" || digest != plan.Spec.Digest || strings.HasSuffix(plan.Annotations[v1alpha1.AnnotationApprove], " ") && rest == "" {
-		return
+	for annotation, value := range plan.Annotations {
+		said, _, _ := strings.Cut(value, " -- ")
+		digest, user, _ := strings.Cut(said, " by ")
+		if !strings.HasPrefix(annotation, v1alpha1.DomainApprove+"/") || digest != plan.Spec.Digest || user == "" || strings.Contains(user, " ") || slices.Contains(plan.Spec.Authors, user) {
+			continue
+		}
+		if w.approved[plan.UID] == nil {
+			w.approved[plan.UID] = map[string]bool{}
+		}
+		w.approved[plan.UID][digest] = true
 	}
-	if w.approved[plan.UID] == nil {
-		w.approved[plan.UID] = map[string]bool{}
+}
+
+// rejected reads a rejection.
+func rejected(plan *v1alpha1.UpdatePlan) bool {
+	for annotation, value := range plan.Annotations {
+		if strings.HasPrefix(annotation, v1alpha1.DomainReject+"/") && strings.HasPrefix(value, plan.Spec.Digest+" by ") {
+			return true
+		}
 	}
-	w.approved[plan.UID][digest] = true
+	return false
 }
 
 // intended looks at the moment in which a plan is taken for applying.
@@ -108,7 +145,11 @@ func (w *world) intended(before, now *v1alpha1.UpdatePlan) {
 	switch {
 	case !w.approved[now.UID][digest]:
 		w.fail("%s is applied and nobody approved %s", now.Name, digest)
-	case strings.HasPrefix(now.Annotations[v1alpha1.AnnotationReject], digest):
+	case w.provenIn != w.loop:
+		w.fail("%s is applied and nobody asked, in this loop, whether the admission policies are in force", now.Name)
+	case now.Status.UnguardedSince != nil && !memory(now):
+		w.fail("%s is applied and was only approved while the admission policies were not in force", now.Name)
+	case rejected(now):
 		w.fail("%s is applied and was rejected", now.Name)
 	case !w.clock.Add(-time.Second).Before(now.Spec.NotAfter.Time):
 		w.fail("%s is applied at %s and expired at %s", now.Name, w.clock, now.Spec.NotAfter)
@@ -118,6 +159,13 @@ func (w *world) intended(before, now *v1alpha1.UpdatePlan) {
 		w.fail("%s is applied and has ended", now.Name)
 	}
 	w.intents[now.Status.Operation.ID] = clone(now)
+}
+
+// memory tells whether an approval was accepted, which a plan that was unguarded later remembers.
+func memory(plan *v1alpha1.UpdatePlan) bool {
+	return slices.ContainsFunc(plan.Status.Decisions, func(d v1alpha1.Decision) bool {
+		return d.Verdict == v1alpha1.DecisionApproved && d.Verified && !d.ObservedAt.After(plan.Status.UnguardedSince.Time)
+	})
 }
 
 // mutates looks at the moment in which an agent begins to change the real world.
@@ -153,14 +201,23 @@ func (w *world) mutates(r *record) {
 	}
 }
 
+// lockOut notes that an operation found the state locked: it changed nothing, and spent nothing.
+func (w *world) lockOut(r *record) {
+	w.lockedOut[r.op.ID] = true
+	delete(w.spent, w.intents[r.op.ID].Spec.Digest)
+}
+
 // inputsOf is all that decides what an operation does.
 func inputsOf(op *workspace.Operation) string {
 	return text([]any{op.Stack, op.Backend, op.Source.URL, op.Source.Commit, op.Source.Dir, op.Config, op.SecretConfig, op.Env, op.Options})
 }
 
 // checkSettled looks at a world in which nobody does anything any more: no plan may wait that could never be applied. What
-// can be seen without an operation must be seen at once; state, plugins and image when the plan's time is over.
+// can be seen without an operation must be seen at once, and the state soon; plugins and image when the plan's time is over.
 func (w *world) checkSettled(whole bool) {
+	if o := w.stack(); o != nil && o.Status.Operation != nil {
+		w.settle(10 * time.Second) // a preview began just now
+	}
 	o := w.stack()
 	if o == nil {
 		return
@@ -183,7 +240,7 @@ func (w *world) checkSettled(whole bool) {
 	switch {
 	case open > 1:
 		w.fail("%d plans wait at once", open)
-	case last == nil || last.Revision != w.head || last.Generation != o.Generation || last.ConfigDigest != o.Status.ConfigDigest:
+	case last == nil || treeOf(last.Revision) != treeOf(w.head) || last.Generation != o.Generation || last.ConfigDigest != o.Status.ConfigDigest:
 		w.fail("what is wanted now was never previewed: %s; status %s", text(last), text(ready))
 	case ready.Reason == v1alpha1.ReasonInSync && last.Result == v1alpha1.PreviewChanges && !w.isApplied(last.Plan):
 		w.fail("the Stack is in sync and what was previewed was not applied")
@@ -203,14 +260,17 @@ func (w *world) isApplied(plan string) bool {
 func (w *world) checkWaiting(o *v1alpha1.Stack, p *v1alpha1.UpdatePlan, whole bool) {
 	b := p.Spec.Binding
 	ref := p.Spec.StackRef
-	if planstate.Of(p) != planstate.Waiting || b.Revision != w.head || ref.Generation != o.Generation || ref.UID != string(o.UID) || b.ConfigDigest != o.Status.ConfigDigest {
+	if planstate.Of(p) != planstate.Waiting || b.Tree != treeOf(w.head) || ref.Generation != o.Generation || ref.UID != string(o.UID) || b.ConfigDigest != o.Status.ConfigDigest {
 		w.fail("%s waits and its world has moved: %s; status %s", p.Name, text(b), text(p.Status))
 	}
 	if o.Status.CurrentPlan == nil || o.Status.CurrentPlan.Name != p.Name {
 		w.fail("%s waits and the Stack does not know it: %s", p.Name, text(o.Status.CurrentPlan))
 	}
 	facts := w.facts(w.head)
-	same := b.StateDigest == facts.StateDigest && b.Tree == facts.Tree && len(b.Plugins) == 1 && b.Plugins[0] == v1alpha1.Plugin(facts.Plugins[0])
+	if b.StateDigest != facts.StateDigest || b.Tree != facts.Tree {
+		w.fail("%s waits and its state or tree has moved: %s", p.Name, text(b))
+	}
+	same := len(b.Plugins) == 1 && b.Plugins[0] == v1alpha1.Plugin(facts.Plugins[0])
 	if whole && (!same || b.WorkspaceImage != w.imageID()) {
 		w.fail("%s waits for ever and its world has moved: %s", p.Name, text(b))
 	}

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -56,6 +57,7 @@ func (w *world) event(at when) {
 		{2, true, func() { w.say("the agent restarts"); w.restartAgent() }},
 		{2, true, w.killPod},
 		{1, true, w.changeImage},
+		{1, true, func() { w.unguarded = !w.unguarded; w.say("the admission policies are in force: %t", !w.unguarded) }},
 		{3, bool(!at), w.jump},
 		{4, bool(!at), w.armDeath},
 		{1, bool(!at), w.deleteStack},
@@ -100,8 +102,19 @@ func (w *world) editStack(what string, edit func(*v1alpha1.Stack)) {
 		return
 	}
 	w.say("%s", what)
-	w.change(o, func() { edit(o) })
+	w.change(o, func() {
+		before := clone(o)
+		edit(o)
+		if !reflect.DeepEqual(before.Spec, o.Spec) {
+			metav1.SetMetaDataAnnotation(&o.ObjectMeta, v1alpha1.AnnotationEditedBy, fmt.Sprintf("%d by %s", o.Generation+1, editors[w.rand.IntN(len(editors))]))
+		}
+	})
 }
+
+// editors edit Stacks, and approve now and then; the approver does nothing else.
+var editors = []string{"dana", "erin"}
+
+const approver = "alice"
 
 func (w *world) editSpec() {
 	value := w.rand.IntN(4)
@@ -127,9 +140,19 @@ func (w *world) deleteStack() {
 }
 
 func (w *world) push() {
+	w.pushOf(w.rand.IntN(2) == 0)
+}
+
+// pushOf pushes a commit that touches the project, or does not.
+func (w *world) pushOf(touches bool) {
 	w.commits++
-	w.head = fmt.Sprintf("%039x%x", w.rand.IntN(1<<30), w.commits%16)
-	w.say("push %s", w.head)
+	tree := w.head[:20]
+	if touches {
+		tree = fmt.Sprintf("%020x", w.rand.IntN(1<<30))
+	}
+	w.head = tree + fmt.Sprintf("%020x", w.commits)
+	w.heads = append(w.heads, w.head)
+	w.say("push %s, which touches the project: %t", w.head, touches)
 }
 
 func (w *world) changeSecret() {
@@ -191,7 +214,11 @@ func (w *world) approve(p *v1alpha1.UpdatePlan) {
 	if p == nil {
 		return
 	}
-	w.annotate(p, v1alpha1.AnnotationApprove, p.Spec.Digest+" chance")
+	user := approver
+	if w.chance(8) {
+		user = editors[w.rand.IntN(len(editors))]
+	}
+	w.annotate(p, v1alpha1.DomainApprove+"/"+user, p.Spec.Digest+" by "+user+" -- chance")
 }
 
 func (w *world) approveWrongly() {
@@ -200,21 +227,26 @@ func (w *world) approveWrongly() {
 		return
 	}
 	d := p.Spec.Digest
-	wrong := []string{d[:20], d[7:], d + " ", builder.Digest("another"), "yes", p.Name, ""}
+	wrong := []string{d[:20] + " by alice", d[7:] + " by alice", d, d + " by alice ", builder.Digest("another") + " by alice", "yes", p.Name, ""}
 	if other.Spec.Digest != d {
-		wrong = append(wrong, other.Spec.Digest, other.Spec.Digest)
+		wrong = append(wrong, other.Spec.Digest+" by alice", other.Spec.Digest+" by alice")
 	}
-	w.annotate(p, v1alpha1.AnnotationApprove, wrong[w.rand.IntN(len(wrong))])
+	key := []string{v1alpha1.DomainApprove + "/wrong", v1alpha1.AnnotationApprove, v1alpha1.DomainApprove + "d/x"}[w.rand.IntN(3)]
+	value := wrong[w.rand.IntN(len(wrong))]
+	if key != v1alpha1.DomainApprove+"/wrong" {
+		value = d + " by alice"
+	}
+	w.annotate(p, key, value)
 }
 
 func (w *world) reject(p *v1alpha1.UpdatePlan) {
 	if p != nil {
-		w.annotate(p, v1alpha1.AnnotationReject, p.Spec.Digest+" no")
+		w.annotate(p, v1alpha1.DomainReject+"/bob", p.Spec.Digest+" by bob -- no")
 	}
 }
 
 func (w *world) rejectWrongly() {
-	w.annotate(w.latest(), v1alpha1.AnnotationReject, builder.Digest("x"))
+	w.annotate(w.latest(), v1alpha1.DomainReject+"/wrong", builder.Digest("x")+" by bob")
 }
 
 // locked reports whether an apply holds the state's lock.
@@ -267,7 +299,7 @@ func (w *world) replay() {
 	if w.rand.IntN(2) == 0 {
 		copied.Name += "x"
 	}
-	copied.Annotations = map[string]string{v1alpha1.AnnotationApprove: p.Spec.Digest}
+	copied.Annotations = map[string]string{v1alpha1.DomainApprove + "/" + approver: p.Spec.Digest + " by " + approver}
 	if there, ok := w.api.objects[keyOf(copied)].(*v1alpha1.UpdatePlan); ok && finished(there) {
 		there = clone(there)
 		w.change(there, func() { there.Finalizers = nil })

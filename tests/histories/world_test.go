@@ -25,6 +25,7 @@ import (
 	"github.com/plangate/plangate/pkg/inputs"
 	"github.com/plangate/plangate/pkg/planstore"
 	"github.com/plangate/plangate/pkg/source"
+	"github.com/plangate/plangate/plans/approval"
 	"github.com/plangate/plangate/tests/builder"
 )
 
@@ -34,6 +35,8 @@ const (
 	cluster    = "11111111-1111-4111-8111-111111111111"
 	canary     = "canary-value-"
 	timeToLive = time.Hour
+	settleTime = time.Second
+	stateCheck = 10 * time.Minute
 	ctrlStack  = "stack"
 	ctrlPlan   = "updateplan"
 )
@@ -63,20 +66,30 @@ type world struct {
 	depth  int
 	// loops counts the loops of the operator; imageMoved is the one in the middle of which the image did.
 	loops, imageMoved int
+	// loop is the one that runs now, also when another ran in the middle of it.
+	loop int
 	// fatal is at which deed the operator dies, counted down; 0: it does not.
 	fatal     int
 	afterDeed bool
 
 	// The world outside the cluster.
-	pod           *pod
-	ops           map[string]*record
-	head          string
+	pod  *pod
+	ops  map[string]*record
+	head string
+	// heads are all that head ever was.
+	heads []string
+	// looks counts the looks at the state.
+	looks         int
 	real          string
 	state, plugin int
 	image         int
 	secrets       int
 	commits       int
 	noRemote      bool
+	// unguarded is true while the admission policies are not in force. provenIn is the loop in which the operator found last
+	// that they are.
+	unguarded bool
+	provenIn  int
 
 	oracle
 	trace []string
@@ -85,7 +98,7 @@ type world struct {
 func newWorld(seed uint64) *world {
 	w := &world{
 		seed: seed, rand: rand.New(rand.NewPCG(seed, 1)), clock: builder.Epoch, faults: true, ops: map[string]*record{},
-		timers: map[request]time.Time{}, running: map[request]bool{}, head: builder.Commit, oracle: newOracle(),
+		timers: map[request]time.Time{}, running: map[request]bool{}, head: builder.Commit, heads: []string{builder.Commit}, oracle: newOracle(),
 	}
 	w.api = newAPI(func() time.Time { return w.clock })
 	w.api.onChange = w.watchWrite
@@ -97,6 +110,7 @@ func newWorld(seed uint64) *world {
 
 func (w *world) createStack() {
 	o := builder.Stack(namespace, name).Config("size", 0).SecretConfig("password", "db", "password").Obj()
+	metav1.SetMetaDataAnnotation(&o.ObjectMeta, v1alpha1.AnnotationEditedBy, "1 by "+editors[0])
 	w.must(w.api.create(o))
 }
 
@@ -126,15 +140,32 @@ func (w *world) restart() {
 	in, store := inputs.New(c, uncached), planstore.New(c, uncached)
 	now := func() time.Time { return w.clock }
 	w.controllers[ctrlStack] = stack.New(c, uncached, agents{w, ctrlStack}, w, in, store, w, stack.Settings{
-		Cluster: cluster, PollInterval: 10 * time.Minute, PlanTimeToLive: timeToLive, RetryInterval: 5 * time.Second, RetryMaxInterval: 5 * time.Minute, Now: now,
+		Cluster: cluster, PollInterval: 10 * time.Minute, PlanTimeToLive: timeToLive, RetryInterval: 5 * time.Second, RetryMaxInterval: 5 * time.Minute, SettleTime: settleTime, Now: now,
 	})
-	w.controllers[ctrlPlan] = updateplan.New(c, uncached, agents{w, ctrlPlan}, w, in, store, w, updateplan.Settings{Cluster: cluster, Now: now})
+	w.controllers[ctrlPlan] = updateplan.New(c, uncached, agents{w, ctrlPlan}, w, in, store, w, updateplan.Settings{Cluster: cluster, StateCheckInterval: stateCheck, Now: now, Admission: w})
 	w.caches = newInformers(w.api, w.watched)
 }
 
 // Eventf takes an event, which anybody in the namespace may read.
 func (w *world) Eventf(_, _ runtime.Object, _, reason, _, note string, args ...any) {
 	w.checkSecrets("event "+reason, fmt.Appendf(nil, note, args...))
+}
+
+// Prove is the API server's admission, as the operator sees it. A caller who needs no fresh answer may get an old one: here it is
+// the best one, which must do no harm.
+func (w *world) Prove(_ context.Context, _ *v1alpha1.UpdatePlan, fresh bool) (approval.Admission, error) {
+	if !fresh {
+		return approval.Admission{Enforced: true}, nil
+	}
+	w.meanwhile()
+	if w.hiccup() {
+		return approval.Admission{}, errors.New("the API server does not answer")
+	}
+	if w.unguarded {
+		return approval.Admission{Why: "the policy is gone"}, nil
+	}
+	w.provenIn = w.loop
+	return approval.Admission{Enforced: true}, nil
 }
 
 // Resolve is the git server, as the operator sees it.
@@ -280,7 +311,9 @@ func (w *world) work() bool {
 	}
 	w.running[r] = true
 	w.loops++
-	defer func() { w.running[r] = false }()
+	outer := w.loop
+	w.loop = w.loops
+	defer func() { w.running[r], w.loop = false, outer }()
 	result, err := w.controllers[r.controller].Reconcile(context.Background(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: namespace, Name: r.name}})
 	switch {
 	case errors.Is(err, reconcile.TerminalError(nil)):

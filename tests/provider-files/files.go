@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/pulumi/pulumi/sdk/v3/go/common/resource"
@@ -35,7 +36,7 @@ type files struct {
 func newFiles() *files { return &files{cancel: make(chan struct{})} }
 
 func unmarshal(s *structpb.Struct) (resource.PropertyMap, error) {
-	m, err := plugin.UnmarshalProperties(s, plugin.MarshalOptions{KeepUnknowns: true, SkipNulls: true, RejectAssets: true})
+	m, err := plugin.UnmarshalProperties(s, plugin.MarshalOptions{KeepUnknowns: true, SkipNulls: true})
 	if m == nil {
 		m = resource.PropertyMap{}
 	}
@@ -65,7 +66,7 @@ func (f *files) GetPluginInfo(context.Context, *emptypb.Empty) (*rpc.PluginInfo,
 }
 
 func (f *files) GetSchema(context.Context, *rpc.GetSchemaRequest) (*rpc.GetSchemaResponse, error) {
-	return &rpc.GetSchemaResponse{Schema: schema}, nil
+	return &rpc.GetSchemaResponse{Schema: strings.Replace(schema, `"version": "0.1.0"`, `"version": "`+version+`"`, 1)}, nil
 }
 
 func (f *files) CheckConfig(_ context.Context, r *rpc.CheckRequest) (*rpc.CheckResponse, error) {
@@ -105,6 +106,9 @@ func (f *files) write(ctx context.Context, in resource.PropertyMap) error {
 		return err
 	}
 	content, path := in["content"].StringValue(), in["path"].StringValue()
+	if content == "CRASH" {
+		os.Exit(3) // as a provider that panics, in the middle of a step
+	}
 	if content == "FAIL" {
 		return errors.New("files: told to fail")
 	}

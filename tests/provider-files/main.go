@@ -18,7 +18,8 @@ import (
 //go:embed schema.json
 var schema string
 
-const version = "0.1.0"
+// version is another one in builds for tests of upgrades.
+var version = "0.1.0"
 
 func main() {
 	err := provider.Main("files", func(*provider.HostClient) (rpc.ResourceProviderServer, error) { return newFiles(), nil })

@@ -51,6 +51,9 @@ type Config struct {
 	Grace time.Duration
 	// PluginDirs are folders with Pulumi plugins that came with the image.
 	PluginDirs []string
+	// RequireSigners is a file with trusted signers, one of whom must have signed whatever is applied, whatever the operator
+	// says; it is read for every Apply. See required. Empty: none is required.
+	RequireSigners string
 	// AllowFileSources allows file:// repositories; for tests.
 	AllowFileSources bool
 	// Now is the clock. Nil: time.Now.
@@ -62,7 +65,7 @@ type Config struct {
 const (
 	// keptOperations is how many ended operations the journal keeps.
 	keptOperations = 20
-	keptStates     = 20
+	keptStates     = 40 // of states and of drift
 )
 
 // Server is the agent.
@@ -77,6 +80,7 @@ type Server struct {
 	checkouts *checkout.Checkouts
 	configs   *stackconfig.Renderer
 	plugins   pulumi.Plugins
+	looks     looks
 	host      string
 	started   time.Time
 	// lock is held as long as the process lives.

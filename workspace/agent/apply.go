@@ -8,15 +8,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/plangate/plangate/workspace"
-	"github.com/plangate/plangate/workspace/journal"
 	"github.com/plangate/plangate/workspace/pulumi"
 )
 
@@ -35,6 +34,41 @@ func (x *execution) compare(context.Context) error {
 	if was, now := pluginsBut(want.Plugins, is.Plugins), pluginsBut(is.Plugins, want.Plugins); was != now {
 		add("plugins", was, now, "other provider plugins would apply the plan than previewed it")
 	}
+	return x.mismatched()
+}
+
+// compareDrift refuses to apply when the real resources are read and are not what the preview of the plan found them to be:
+// Pulumi would put them back from where nobody saw them. It costs a preview, and only where resources are read.
+func (x *execution) compareDrift(ctx context.Context) error {
+	want, is := x.op.Expect.DriftDigest, x.out.Facts
+	if want == "" {
+		return nil // the preview did not read them; whether this may is a matter of the options that the operator binds
+	}
+	var now pulumi.State
+	if x.op.Options.Refresh {
+		x.say("Reading the real resources again")
+		run, verdict, err := x.lookAgain(ctx)
+		if err != nil {
+			return fail(workspace.ReasonPulumiUnavailable, err)
+		}
+		if verdict.Outcome != workspace.Succeeded {
+			return &stop{verdict.Outcome, verdict.Reason, fmt.Errorf("reading the real resources again, before anything was applied: %s", verdict.Message)}
+		}
+		now = pulumi.Drift(run.Events)
+		is.DriftDigest, x.found = now.Digest, x.sums(run.Events)
+	}
+	if want != is.DriftDigest {
+		detail := "the real resources would not be read, and the plan would not put them back"
+		if now.Digest != "" {
+			detail = x.moved(want, pulumi.State{}, now)
+		}
+		x.out.Mismatches = append(x.out.Mismatches, workspace.Mismatch{Field: "driftDigest", Was: want, Is: is.DriftDigest, Detail: detail})
+	}
+	return x.mismatched()
+}
+
+// mismatched ends the operation when anything was found moved.
+func (x *execution) mismatched() error {
 	if len(x.out.Mismatches) == 0 {
 		return nil
 	}
@@ -63,23 +97,19 @@ func pluginsBut(all, others []workspace.Plugin) string {
 
 // stateDetail names the resources that differ from the state that the preview saw, when it is remembered.
 func (x *execution) stateDetail(wanted string) string {
-	was, remembered := x.remembered(wanted)
-	if wanted == pulumi.EmptyState {
-		was.Digest = wanted
-	} else if !remembered {
+	return x.moved(wanted, pulumi.State{Digest: pulumi.EmptyState}, x.state)
+}
+
+// moved names the resources that differ from those of a remembered digest. empty is the one that need not be remembered.
+func (x *execution) moved(wanted string, empty, is pulumi.State) string {
+	was := empty
+	if wanted != empty.Digest && json.Unmarshal(x.states.Get(wanted), &was) != nil {
 		return ""
 	}
-	return strings.Join(pulumi.Differences(was, x.state, maxMentioned), ", ")
+	return strings.Join(pulumi.Differences(was, is, maxMentioned), ", ")
 }
 
-// remembered are the digests of an earlier look at the state, or at the real resources.
-func (x *execution) remembered(digest string) (pulumi.State, bool) {
-	var was pulumi.State
-	err := json.Unmarshal(x.states.Get(digest), &was)
-	return was, err == nil
-}
-
-// apply runs the constrained update. A lock that a cut-off operation of this agent left is released, once.
+// apply runs the constrained update. A lock that may be removed is, once; any other ends the operation with nothing changed.
 func (x *execution) apply(ctx context.Context) error {
 	if x.deployment == nil {
 		// It was there for the preview. (Its state then was empty, like none.)
@@ -89,85 +119,65 @@ func (x *execution) apply(ctx context.Context) error {
 	if err := os.WriteFile(plan, x.op.Plan, 0o600); err != nil {
 		return fmt.Errorf("writing plan: %w", err)
 	}
+	if err := x.clearWay(ctx); err != nil {
+		return err
+	}
 	for attempt := 1; ; attempt++ {
-		run, verdict, err := x.up(ctx, plan)
+		run, watch, err := x.guarded(ctx, x.request(plan), x.driver.Up)
 		if err != nil {
-			return fail(workspace.ReasonPulumiUnavailable, err)
+			return err
 		}
-		x.run = run
-		if attempt > 1 || verdict.Reason != workspace.ReasonLocked || !x.ownDeadLock(run) {
+		verdict := pulumi.JudgeUp(run)
+		if moved := watch.moved(); moved != "" {
+			verdict = violated(verdict, workspace.Violated, moved)
+		}
+		if verdict.Reason != workspace.ReasonLocked || run.Tally.Started > 0 {
 			x.take(verdict)
 			return nil
 		}
-		x.say("Releasing the lock of an operation that was cut off")
-		if err := x.driver.Unlock(ctx, x.target); err != nil {
+		x.out.Locks = pulumi.Locks(run.Output + "\n" + strings.Join(run.Tally.Errors, "\n"))
+		released, err := x.release(ctx, x.out.Locks)
+		if attempt > 1 || err != nil || !released {
 			x.take(verdict)
 			return nil //nolint:nilerr // still locked: the verdict says by whom
 		}
+		if err := x.compareState(ctx); err != nil {
+			return err
+		}
 	}
 }
 
-// up runs the constrained update once. When the real resources were looked at before, it is stopped if it finds others.
-func (x *execution) up(ctx context.Context, plan string) (*pulumi.Run, pulumi.Verdict, error) {
-	request := x.request(plan)
-	if x.seen == nil {
-		run, err := x.driver.Up(ctx, request)
-		if err != nil {
-			return nil, pulumi.Verdict{}, err
-		}
-		return run, pulumi.JudgeUp(run), nil
-	}
-	watched, cancel := context.WithCancel(ctx)
-	defer cancel()
-	g, count := x.newGuard(cancel), request.OnEvent
+// guarded runs what changes something. As soon as it tells something it holds the lock, and nobody can move the state any more: if
+// somebody did since it was compared, or if what it reads in the world is not what was read right before, it is stopped before
+// its own preview has ended.
+func (x *execution) guarded(ctx context.Context, request pulumi.Request, do func(context.Context, pulumi.Request) (*pulumi.Run, error)) (*pulumi.Run, *watch, error) {
+	guarded, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	first, told, watch := true, request.OnEvent, x.watch(cancel)
 	request.OnEvent = func(phase int, event []byte) {
-		count(phase, event)
-		g.take(phase, event)
-	}
-	run, err := x.driver.Up(watched, request)
-	if err != nil {
-		return nil, pulumi.Verdict{}, err
-	}
-	verdict := pulumi.JudgeUp(run)
-	if moved := g.moved(); moved != "" {
-		verdict = g.verdict(verdict, moved)
-	}
-	return run, verdict, nil
-}
-
-// ownDeadLock says whether all locks are left over from Applies of this agent that were cut off: same stack, host and
-// process, and taken while that operation ran. Their processes are dead: the agent killed them when it started.
-func (x *execution) ownDeadLock(run *pulumi.Run) bool {
-	locks := pulumi.Locks(run.Output + "\n" + strings.Join(run.Tally.Errors, "\n"))
-	if len(locks) == 0 || run.Tally.Started > 0 {
-		return false
-	}
-	for _, lock := range locks {
-		if !x.isOwnDead(lock) {
-			return false
+		if first {
+			first = false
+			if err := x.guard(ctx); err != nil {
+				cancel(err)
+			}
 		}
+		told(phase, event)
+		watch.take(event)
 	}
-	return true
-}
-
-func (x *execution) isOwnDead(lock pulumi.Lock) bool {
-	return slices.ContainsFunc(x.journal.All(), func(r journal.Record) bool {
-		sameStack := r.Type == workspace.Apply && r.Stack == x.op.Stack && r.Backend == withoutUser(x.op.Backend)
-		sameProcess := r.PID != 0 && r.PID == lock.PID && r.Host == lock.Host
-		return sameStack && sameProcess && r.Result != nil && mayLeaveLock[r.Result.Outcome] && x.heldDuring(lock, &r)
-	})
-}
-
-// mayLeaveLock are the ends after which a lock can be left: a process that had to be killed leaves its own, too.
-var mayLeaveLock = map[workspace.Outcome]bool{workspace.Interrupted: true, workspace.Cancelled: true, workspace.Partial: true}
-
-// heldDuring says whether the lock was taken while the operation ran. The lock's time has whole seconds.
-func (x *execution) heldDuring(lock pulumi.Lock, r *journal.Record) bool {
-	until := r.Result.EndedAt
-	if until.IsZero() {
-		until = x.started
+	run, err := do(guarded, request)
+	if err != nil {
+		return nil, nil, fail(workspace.ReasonPulumiUnavailable, err)
 	}
-	return !lock.At.Before(r.StartedAt.Truncate(time.Second)) && !lock.At.After(until.Add(time.Second))
+	x.run = run
+	nothing := run.Tally.Started == 0
+	if x.op.Type == workspace.Accept {
+		nothing = watch.count() == 0 && watch.moved() == "" // what is read goes into the state
+	}
+	var moved *stop
+	if errors.As(context.Cause(guarded), &moved) && run.Interrupted && nothing {
+		return nil, nil, moved
+	}
+	return run, watch, nil
 }
 
 // readOutputs reads the outputs after a success. Not to have them does not make the success a failure.

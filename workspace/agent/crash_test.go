@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -147,8 +148,9 @@ func TestALockOfTheSameHostByAnotherProcessIsNotReleased(t *testing.T) {
 	r.spawn()
 	r.write("gate", "")
 	got := r.run(r.apply(commit, r.preview(commit)))
-	if got.Reason != workspace.ReasonLocked || len(r.locks()) != 2 {
-		t.Errorf("want Locked and both locks, got %s %s, %v", got.Outcome, got.Reason, r.locks())
+	foreign := func(path string) bool { return strings.Contains(path, "999999") }
+	if got.Reason != workspace.ReasonLocked || !slices.ContainsFunc(r.locks(), foreign) {
+		t.Errorf("want Locked, and the other's lock still there, got %s %s, %v", got.Outcome, got.Reason, r.locks())
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/plangate/plangate/plans/drift"
 	"github.com/plangate/plangate/plans/pulumiplan/live"
 	"github.com/plangate/plangate/workspace"
+	"github.com/plangate/plangate/workspace/pulumi"
 )
 
 const twoFiles = `
@@ -75,7 +76,7 @@ func TestADriftCheckTellsWhatHappenedAndChangesNeitherTheWorldNorTheState(t *tes
 	r, commit := drifting(t)
 	before := r.stateFile()
 	result, report := r.check(commit)
-	if result.Outcome != workspace.Succeeded || report.Class != drift.None || result.Facts.RefreshedDigest != drift.NothingDrifted {
+	if result.Outcome != workspace.Succeeded || report.Class != drift.None || result.Facts.DriftDigest != pulumi.Drift(nil).Digest {
 		t.Fatalf("before anything happened: %s %+v\n%s", result.Outcome, result.Facts, strings.Join(report.Lines(), "\n"))
 	}
 	r.spoil("a", "by hand")
@@ -87,8 +88,8 @@ func TestADriftCheckTellsWhatHappenedAndChangesNeitherTheWorldNorTheState(t *tes
 	if report.Class != drift.Deleted || !strings.Contains(text, `content was changed from "none" to "by hand"`) || !strings.Contains(text, "it was deleted") {
 		t.Errorf("%s", text)
 	}
-	if result.Facts.RefreshedDigest != report.Digest || report.Digest == "" {
-		t.Errorf("the digest of the agent is %s, of the report %s", result.Facts.RefreshedDigest, report.Digest)
+	if result.Facts.DriftDigest == "" || result.Facts.DriftDigest == pulumi.Drift(nil).Digest || report.Digest == "" {
+		t.Errorf("the digest of the agent is %s, of the report %s", result.Facts.DriftDigest, report.Digest)
 	}
 	if r.content("a") != "by hand" || r.content("b") != "(none)" {
 		t.Errorf("the check touched the world: %q, %q", r.content("a"), r.content("b"))
@@ -106,7 +107,7 @@ func TestADriftCheckOfAStackThatDoesNotExistFindsNothingAndCreatesNothing(t *tes
 	r := newRig(t, nil)
 	commit := r.commit(map[string]string{"Pulumi.yaml": program(twoFiles)})
 	result, report := r.check(commit)
-	if result.Outcome != workspace.Succeeded || report.Class != drift.None || result.Facts.RefreshedDigest != drift.NothingDrifted {
+	if result.Outcome != workspace.Succeeded || report.Class != drift.None || result.Facts.DriftDigest != pulumi.Drift(nil).Digest {
 		t.Errorf("%s %s: %+v", result.Outcome, result.Message, result.Facts)
 	}
 	if _, err := os.Stat(r.file("state", ".pulumi", "stacks", "demo", "dev.json")); err == nil {
@@ -139,7 +140,7 @@ func TestDriftIsPutBackByThePlanOfTheLookAtIt(t *testing.T) {
 	r, commit := drifting(t)
 	r.spoil("a", "by hand")
 	plan := r.preview(commit, refresh)
-	if plan.Facts.RefreshedDigest == "" || plan.Facts.RefreshedDigest == drift.NothingDrifted {
+	if plan.Facts.DriftDigest == "" || plan.Facts.DriftDigest == pulumi.Drift(nil).Digest {
 		t.Fatalf("the plan is bound to no drift: %+v", plan.Facts)
 	}
 	r.mustApply(commit, plan, refresh)
@@ -157,9 +158,9 @@ func TestFurtherDriftAfterTheLookMakesThePlanStaleAndIsNamed(t *testing.T) {
 		further func(*rig)
 		names   string
 	}{
-		"the same resource goes on": {func(r *rig) { r.spoil("a", "again") }, "changed again: urn:pulumi:dev::demo::files:index:File::a"},
-		"another one joins it":      {func(r *rig) { r.spoil("b", "too") }, "changed since: urn:pulumi:dev::demo::files:index:File::b"},
-		"it goes back by itself":    {func(r *rig) { r.spoil("a", "none") }, "back as it was: urn:pulumi:dev::demo::files:index:File::a"},
+		"the same resource goes on": {func(r *rig) { r.spoil("a", "again") }, "changed urn:pulumi:dev::demo::files:index:File::a"},
+		"another one joins it":      {func(r *rig) { r.spoil("b", "too") }, "added urn:pulumi:dev::demo::files:index:File::b"},
+		"it goes back by itself":    {func(r *rig) { r.spoil("a", "none") }, "removed urn:pulumi:dev::demo::files:index:File::a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -169,7 +170,7 @@ func TestFurtherDriftAfterTheLookMakesThePlanStaleAndIsNamed(t *testing.T) {
 			tc.further(r)
 			before, world := r.stateFile(), r.content("a")
 			result := r.run(r.apply(commit, plan, refresh))
-			if result.Outcome != workspace.Stale || len(result.Mismatches) != 1 || result.Mismatches[0].Field != "refreshedDigest" || !strings.Contains(result.Message, tc.names) {
+			if result.Outcome != workspace.Stale || len(result.Mismatches) != 1 || result.Mismatches[0].Field != "driftDigest" || !strings.Contains(result.Message, tc.names) {
 				t.Errorf("%s %s: %s\n%+v", result.Outcome, result.Reason, result.Message, result.Mismatches)
 			}
 			if r.content("a") != world || r.stateFile() != before {
@@ -186,11 +187,10 @@ func (r *rig) acceptance(commit string, checked *workspace.Result, report drift.
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	op := r.operation(workspace.Accept, commit)
+	op := r.operation(workspace.Accept, commit, refresh)
 	op.Expect, op.Plan, op.FallbackSalt = checked.Facts, list, checked.Salt
 	sum := sha256.Sum256(list)
 	op.PlanDigest = "sha256:" + hex.EncodeToString(sum[:])
-	op.Expect.RefreshedDigest = report.Bound()
 	return op
 }
 
@@ -225,7 +225,7 @@ func TestWhatIsAcceptedIsExactlyWhatWasListed(t *testing.T) {
 	r.spoil("a", "something else")
 	before := r.stateFile()
 	result := r.run(op)
-	if result.Outcome != workspace.Stale || !strings.Contains(result.Message, "changed again: urn:pulumi:dev::demo::files:index:File::a") {
+	if result.Outcome != workspace.Stale || !strings.Contains(result.Message, "changed urn:pulumi:dev::demo::files:index:File::a") {
 		t.Errorf("%s %s: %s", result.Outcome, result.Reason, result.Message)
 	}
 	if r.stateFile() != before {

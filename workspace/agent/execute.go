@@ -10,13 +10,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime/debug"
 	"strings"
 
-	"github.com/plangate/plangate/plans/drift"
+	"github.com/plangate/plangate/plans/redact"
 	"github.com/plangate/plangate/workspace"
-	"github.com/plangate/plangate/workspace/agent/agentpb"
 	"github.com/plangate/plangate/workspace/checkout"
 	"github.com/plangate/plangate/workspace/pulumi"
 	"github.com/plangate/plangate/workspace/stackconfig"
@@ -33,7 +31,7 @@ type execution struct {
 	*Server
 	op   *workspace.Operation
 	o    *operation
-	mask *pulumi.Mask
+	mask *redact.Mask
 	out  *workspace.Result
 
 	target   pulumi.Target
@@ -46,8 +44,13 @@ type execution struct {
 	run        *pulumi.Run
 	// planned counts the steps of an Apply's plan.
 	planned int
-	// seen is what a look at the real resources found. Nil: there was none.
-	seen *drift.Report
+	// found is what a look at the real resources has told: one digest for each that is drifted. Nil: there was none.
+	found map[string]string
+	// look are the events of an Accept's look, masked.
+	look []byte
+	// trail is what a real update has told so far, on disk. lost says that it could not be written.
+	trail *os.File
+	lost  bool
 }
 
 // stop is an operation that ends early.
@@ -59,15 +62,25 @@ type stop struct {
 
 func (s *stop) Error() string { return s.err.Error() }
 
+// errTimedOut is why an operation is stopped that runs too long.
+var errTimedOut = errors.New("it runs longer than it may")
+
+func timedOut(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errTimedOut) }
+
 func fail(reason string, err error) error { return &stop{workspace.Failed, reason, err} }
 
 // execute runs an operation to its end. Whatever happens, it returns a result.
 func (s *Server) execute(ctx context.Context, o *operation, op *workspace.Operation) *workspace.Result {
 	x := &execution{
-		Server: s, op: op, o: o, mask: pulumi.NewMask(secretsOf(op)),
+		Server: s, op: op, o: o, mask: redact.NewMask(secretsOf(op)),
 		out: &workspace.Result{ID: op.ID, Type: op.Type, StartedAt: o.startedAt},
 	}
 	defer x.cleanUp()
+	if op.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, op.Timeout, errTimedOut)
+		defer cancel()
+	}
 	x.finish(ctx, x.steps(ctx))
 	return x.out
 }
@@ -79,16 +92,16 @@ func (x *execution) steps(ctx context.Context) (err error) {
 			err = fail(workspace.ReasonInternal, errors.New("the agent panicked: this is a bug; see its log"))
 		}
 	}()
-	steps := []func(context.Context) error{x.prepare, x.checkOut, x.readState, x.renderConfig, x.gatherFacts}
+	steps := []func(context.Context) error{x.prepare, x.checkOut, x.lookForLocks, x.readState, x.renderConfig, x.gatherFacts}
 	switch x.op.Type {
 	case workspace.Preview:
-		steps = append(steps, x.initStack, x.preview)
-	case workspace.Apply:
-		steps = append(steps, x.compare, x.lookAgain, x.apply, x.readOutputs)
+		steps = append(steps, x.initStack, x.preview, x.probe)
 	case workspace.DriftCheck:
 		steps = append(steps, x.checkDrift)
+	case workspace.Apply:
+		steps = append([]func(context.Context) error{x.approved}, append(steps, x.compare, x.compareDrift, x.apply, x.readOutputs)...)
 	case workspace.Accept:
-		steps = append(steps, x.compare, x.lookBeforeAccepting, x.accept)
+		steps = append([]func(context.Context) error{x.approved}, append(steps, x.compare, x.compareDrift, x.accept)...)
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
@@ -107,12 +120,20 @@ func (x *execution) finish(ctx context.Context, err error) {
 	var s *stop
 	switch {
 	case err == nil:
+	case timedOut(ctx) && x.run == nil:
+		out.Outcome, out.Reason, out.Message = workspace.Cancelled, workspace.ReasonTimedOut, "nothing was changed"
 	case ctx.Err() != nil && x.run == nil:
 		out.Outcome, out.Reason, out.Message = workspace.Cancelled, workspace.ReasonCancelled, "it was asked to stop before Pulumi ran"
 	case errors.As(err, &s):
 		out.Outcome, out.Reason, out.Message = s.outcome, s.reason, s.Error()
 	default:
 		out.Outcome, out.Reason, out.Message = workspace.Failed, workspace.ReasonInternal, err.Error()
+	}
+	if timedOut(ctx) && out.Outcome != workspace.Succeeded {
+		if out.Reason == workspace.ReasonCancelled {
+			out.Reason = workspace.ReasonTimedOut
+		}
+		out.Message = fmt.Sprintf("it ran longer than %s (spec.timeout) and was stopped: %s", x.op.Timeout, out.Message)
 	}
 	if x.run != nil {
 		out.LogTail = end(x.mask.Text(x.run.Output), logTailLimit)
@@ -132,6 +153,9 @@ func (x *execution) cleanUp() {
 	if x.root != nil {
 		_ = x.root.Close()
 	}
+	if x.trail != nil {
+		_ = x.trail.Close()
+	}
 	if x.target.Scratch != "" {
 		_ = os.RemoveAll(x.target.Scratch)
 	}
@@ -139,7 +163,7 @@ func (x *execution) cleanUp() {
 }
 
 func (x *execution) prepare(ctx context.Context) error {
-	if x.op.Type.Applies() && digestOf(x.op.Plan) != x.op.PlanDigest {
+	if x.op.Type.Mutates() && digestOf(x.op.Plan) != x.op.PlanDigest {
 		return fail(workspace.ReasonPlanInvalid, fmt.Errorf("checking plan: its digest is %q and not %q", digestOf(x.op.Plan), x.op.PlanDigest))
 	}
 	x.planned = pulumi.PlannedSteps(x.op.Plan)
@@ -229,6 +253,9 @@ func (x *execution) gatherFacts(context.Context) error {
 		return x.partly(fail(workspace.ReasonBackendUnavailable, err))
 	}
 	x.state = state
+	if x.out.Pending, err = pulumi.PendingOf(x.deployment); err != nil {
+		return x.partly(fail(workspace.ReasonBackendUnavailable, err))
+	}
 	x.out.Facts.Commit, x.out.Facts.Tree, x.out.Facts.StateDigest = x.checkout.Commit, x.checkout.Tree, state.Digest
 	switch x.op.Type {
 	case workspace.Apply:
@@ -258,16 +285,9 @@ func (x *execution) initStack(ctx context.Context) error {
 }
 
 func (x *execution) preview(ctx context.Context) error {
-	plan := filepath.Join(x.target.Scratch, "plan.json")
-	run, err := x.driver.Preview(ctx, x.request(plan))
+	saved, verdict, err := x.previewTo(ctx, filepath.Join(x.target.Scratch, "plan.json"))
 	if err != nil {
-		return fail(workspace.ReasonPulumiUnavailable, err)
-	}
-	x.run = run
-	saved, readErr := os.ReadFile(plan) //nolint:gosec // G304: a file of ours
-	verdict := pulumi.JudgePreview(run, readErr == nil && len(saved) > 0)
-	if verdict.Outcome == workspace.Succeeded {
-		verdict = x.configKept(verdict)
+		return err
 	}
 	x.take(verdict)
 	if verdict.Outcome != workspace.Succeeded {
@@ -275,18 +295,20 @@ func (x *execution) preview(ctx context.Context) error {
 	}
 	x.out.Plan = saved
 	x.findPlugins(saved)
-	x.remember(x.state)
 	if x.refreshes() {
-		return x.see(saved)
+		drift := pulumi.Drift(x.run.Events)
+		x.out.Facts.DriftDigest = drift.Digest
+		x.remember(drift)
 	}
+	x.remember(x.state)
 	return nil
 }
 
-// remember keeps the digests of a state, so that an apply can say what has changed since.
-func (x *execution) remember(state pulumi.State) {
-	raw, err := json.Marshal(state)
+// remember keeps the digests of single resources, so that an Apply can name what moved.
+func (x *execution) remember(s pulumi.State) {
+	raw, err := json.Marshal(s)
 	if err == nil {
-		err = x.states.Keep(state.Digest, raw)
+		err = x.states.Keep(s.Digest, raw)
 	}
 	if err != nil {
 		x.config.Log.Error(err, "Could not keep the digests of the state")
@@ -303,51 +325,4 @@ func (x *execution) configKept(v pulumi.Verdict) pulumi.Verdict {
 		Outcome: workspace.Failed, Reason: workspace.ReasonConfigInvalid,
 		Message: "Pulumi changed the configuration file that was rendered for it; the committed stack file may lack its secrets provider",
 	}
-}
-
-func (x *execution) take(v pulumi.Verdict) {
-	x.out.Outcome, x.out.Reason, x.out.Message, x.out.Violations = v.Outcome, v.Reason, v.Message, v.Violations
-	x.out.Steps = x.count(x.run.Tally)
-}
-
-// count takes the total from the plan, when there is one: the constrained preview ends at the first violation.
-func (x *execution) count(t pulumi.Tally) workspace.Steps {
-	return workspace.Steps{Done: t.Done, Total: max(t.Planned, x.planned)}
-}
-
-// request is a run with the operation's watchers attached.
-func (x *execution) request(plan string) pulumi.Request {
-	var tally pulumi.Tally
-	return pulumi.Request{
-		Target: x.target, PlanFile: plan, Refresh: x.refreshes(), Expendable: x.op.Type == workspace.DriftCheck,
-		OnLine: func(line string) {
-			if strings.TrimSpace(line) != "" {
-				x.say(line)
-			}
-		},
-		OnEvent: func(phase int, event []byte) {
-			tally.Take(phase, event)
-			x.o.progress(x.count(tally))
-		},
-		OnStart: func(pid int) {
-			if err := x.journal.Note(x.op.ID, pid); err != nil {
-				x.config.Log.Error(err, "Could not note Pulumi's process")
-			}
-		},
-	}
-}
-
-// say tells the watchers a line, secrets masked.
-func (x *execution) say(line string) {
-	x.o.tell(agentpb.Event_KIND_LOG, cut(x.mask.Text(line), messageLimit))
-}
-
-var permalinkPattern = regexp.MustCompile(`(?m)^\s*View (?:Live|in Browser)[^:\n]*: (https?://\S+)`)
-
-func permalink(output string) string {
-	all := permalinkPattern.FindAllStringSubmatch(output, -1)
-	if len(all) == 0 {
-		return ""
-	}
-	return all[len(all)-1][1]
 }

@@ -4,232 +4,201 @@
 package agent
 
 import (
-	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
+	"time"
 
-	"github.com/plangate/plangate/plans/drift"
-	"github.com/plangate/plangate/plans/pulumiplan/live"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/plangate/plangate/plans/redact"
 	"github.com/plangate/plangate/workspace"
+	"github.com/plangate/plangate/workspace/agent/agentpb"
+	"github.com/plangate/plangate/workspace/checkout"
 	"github.com/plangate/plangate/workspace/pulumi"
+	"github.com/plangate/plangate/workspace/stackconfig"
 )
 
-// refreshes tells whether the operation's previews read the real resources first.
-func (x *execution) refreshes() bool {
-	return x.op.Options.Refresh || x.op.Type == workspace.DriftCheck
+const (
+	// lookPatience is how long a call waits for a look; it goes on beside the call.
+	lookPatience = 3 * time.Second
+	// lookTimeout bounds a look: the fetch of a large repository, most of all.
+	lookTimeout = 10 * time.Minute
+	// lookKept is how long an answer waits for somebody who asks again.
+	lookKept = time.Minute
+)
+
+// looks are those that are under way, by the digest of their question.
+type looks struct {
+	mu    sync.Mutex
+	under map[[sha256.Size]byte]*looking
 }
 
-// checkDrift looks at the real resources. It never creates the stack: of one that does not exist, nothing can have drifted.
-func (x *execution) checkDrift(ctx context.Context) error {
-	if x.deployment == nil {
-		x.out.Outcome, x.out.Facts.RefreshedDigest = workspace.Succeeded, drift.NothingDrifted
+// looking is one look.
+type looking struct {
+	done  chan struct{}
+	sight workspace.Sight
+	ended time.Time
+}
+
+// Look answers at once, or says that it is pending.
+func (s *Server) Look(ctx context.Context, r *agentpb.LookRequest) (*agentpb.LookResponse, error) {
+	if r.GetPodUid() != s.config.PodUID {
+		return nil, refusal(codes.FailedPrecondition, ReasonWrongPod, fmt.Sprintf("this is pod %q, not %q", s.config.PodUID, r.GetPodUid()))
+	}
+	var look workspace.Look
+	if err := json.Unmarshal(r.GetLookJson(), &look); err != nil {
+		// Not the error's text: it may quote a secret.
+		return nil, status.Error(codes.InvalidArgument, "the look is not valid JSON")
+	}
+	if err := s.mayLook(&look); err != nil {
+		return nil, err
+	}
+	question := sha256.Sum256(r.GetLookJson())
+	l := s.looking(question, &look)
+	select {
+	case <-l.done:
+	case <-time.After(lookPatience):
+		return &agentpb.LookResponse{Pending: true}, nil
+	case <-ctx.Done():
+		return nil, status.FromContextError(ctx.Err()).Err()
+	}
+	s.looks.mu.Lock()
+	delete(s.looks.under, question) // the next one who asks wants to know how it is then
+	s.looks.mu.Unlock()
+	raw, err := json.Marshal(l.sight)
+	if err != nil {
+		return nil, status.Error(codes.Internal, "the sight cannot be encoded")
+	}
+	return &agentpb.LookResponse{SightJson: raw}, nil
+}
+
+// mayLook refuses what makes no sense. While an operation runs the state is in between.
+func (s *Server) mayLook(look *workspace.Look) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case look.Type != workspace.LookSource && look.Type != workspace.LookState:
+		return status.Error(codes.InvalidArgument, fmt.Sprintf("the look %q is unknown", look.Type))
+	case look.Type == workspace.LookState && !stackPattern.MatchString(look.Operation.Stack):
+		return status.Error(codes.InvalidArgument, "the stack's name is missing or wrong")
+	case s.stopping:
+		return errStopping
+	case look.Type == workspace.LookState && s.current != nil && s.current.kind != workspace.DriftCheck:
+		return busyError(s.current.id)
+	default:
 		return nil
 	}
-	err := x.preview(ctx)
+}
+
+// looking finds the look that is under way, or begins it. It forgets answers that nobody came back for.
+func (s *Server) looking(question [sha256.Size]byte, look *workspace.Look) *looking {
+	s.looks.mu.Lock()
+	defer s.looks.mu.Unlock()
+	for key, old := range s.looks.under {
+		if !old.ended.IsZero() && s.config.Now().Sub(old.ended) > lookKept {
+			delete(s.looks.under, key)
+		}
+	}
+	if l, ok := s.looks.under[question]; ok {
+		return l
+	}
+	l := &looking{done: make(chan struct{})}
+	if s.looks.under == nil {
+		s.looks.under = map[[sha256.Size]byte]*looking{}
+	}
+	s.looks.under[question] = l
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+		defer cancel()
+		sight := s.see(ctx, look)
+		s.looks.mu.Lock()
+		l.sight, l.ended = sight, s.config.Now()
+		s.looks.mu.Unlock()
+		close(l.done)
+	}()
+	return l
+}
+
+// see looks. Whatever happens, it returns a sight.
+func (s *Server) see(ctx context.Context, look *workspace.Look) (sight workspace.Sight) {
+	mask := redact.NewMask(secretsOf(&look.Operation))
+	defer func() {
+		if r := recover(); r != nil {
+			s.config.Log.Info("A look panicked", "type", look.Type)
+			sight = workspace.Sight{Reason: workspace.ReasonInternal, Message: "the agent panicked: this is a bug"}
+		}
+	}()
+	var err error
+	if look.Type == workspace.LookSource {
+		sight.Tree, err = s.seeTree(ctx, look.Operation.Source)
+	} else {
+		err = s.seeState(ctx, &look.Operation, &sight)
+	}
 	if err == nil {
-		x.findPlugins(nil) // those that would read the same again, which is all that an Accept does
+		return sight
 	}
-	return err
+	sight = workspace.Sight{Reason: workspace.ReasonInternal, Message: cut(mask.Text(err.Error()), messageLimit)}
+	var known *stop
+	if errors.As(err, &known) {
+		sight.Reason = known.reason
+	}
+	return sight
 }
 
-// see reads what the run has told of the real resources, and keeps it to compare with.
-func (x *execution) see(plan []byte) error {
-	reading, err := live.Read(live.Input{Events: x.mask.Events(x.run.Events), Plan: plan})
+func (s *Server) seeTree(ctx context.Context, source workspace.Source) (string, error) {
+	tree, err := s.checkouts.Tree(ctx, source)
 	if err != nil {
-		return fail(workspace.ReasonInternal, err)
+		return "", sourceError(err)
 	}
-	report := drift.Build(reading)
-	x.seen = &report
-	if reading.Ended && report.Unseen == 0 {
-		x.out.Facts.RefreshedDigest = report.Bound()
-		x.remember(pulumi.State{Digest: report.Bound(), Resources: report.Sums()})
-	}
-	return nil
+	return tree, nil
 }
 
-// lookAgain reads the real resources once more, right before a plan is applied that was made with knowledge of them: Pulumi
-// itself would overwrite what has moved since without a word.
-func (x *execution) lookAgain(ctx context.Context) error {
-	if x.op.Expect.RefreshedDigest == "" {
-		return nil
+func sourceError(err error) error {
+	if errors.Is(err, checkout.ErrInvalid) {
+		return fail(workspace.ReasonProgramInvalid, err)
 	}
-	x.say("Looking whether the real resources are still as they were when the plan was made")
-	plan := filepath.Join(x.target.Scratch, "look.json")
-	run, err := x.driver.Preview(ctx, pulumi.Request{Target: x.target, PlanFile: plan, Refresh: true, OnStart: x.noteProcess})
-	if err != nil {
-		return fail(workspace.ReasonPulumiUnavailable, err)
-	}
-	saved, readErr := os.ReadFile(plan) //nolint:gosec // G304: a file of ours
-	return x.compareSeen(run, saved, pulumi.JudgePreview(run, readErr == nil && len(saved) > 0))
+	return fail(workspace.ReasonSourceUnavailable, err)
 }
 
-// lookBeforeAccepting reads the real resources once more, without the program.
-func (x *execution) lookBeforeAccepting(ctx context.Context) error {
-	x.say("Looking whether the real resources are still what was accepted")
-	run, err := x.driver.Look(ctx, pulumi.Request{Target: x.target, OnStart: x.noteProcess})
-	if err != nil {
-		return fail(workspace.ReasonPulumiUnavailable, err)
-	}
-	return x.compareSeen(run, nil, pulumi.JudgeTakeOver(run, 0))
-}
-
-func (x *execution) noteProcess(pid int) {
-	if err := x.journal.Note(x.op.ID, pid); err != nil {
-		x.config.Log.Error(err, "Could not note Pulumi's process")
-	}
-}
-
-// compareSeen ends the operation unless the look succeeded and found what the plan was made for.
-func (x *execution) compareSeen(run *pulumi.Run, plan []byte, verdict pulumi.Verdict) error {
-	x.run = run
-	if verdict.Outcome != workspace.Succeeded {
-		return &stop{verdict.Outcome, verdict.Reason, errors.New("nothing was changed: looking at the real resources: " + verdict.Message)}
-	}
-	if err := x.see(plan); err != nil {
+// seeState reads the state as an operation would, with the project's file alone and without a checkout.
+func (s *Server) seeState(ctx context.Context, op *workspace.Operation, sight *workspace.Sight) error {
+	x := &execution{Server: s, op: op, out: &workspace.Result{}}
+	defer x.cleanUp()
+	if err := x.prepare(ctx); err != nil {
 		return err
 	}
-	was, is := x.op.Expect.RefreshedDigest, x.seen.Bound()
-	if was == is {
-		return nil
-	}
-	return x.stale(is, x.moved(was))
-}
-
-// stale ends an operation because the world has moved on.
-func (x *execution) stale(is, detail string) error {
-	was := x.op.Expect.RefreshedDigest
-	x.out.Mismatches = append(x.out.Mismatches, workspace.Mismatch{Field: "refreshedDigest", Was: was, Is: is, Detail: detail})
-	return &stop{workspace.Stale, workspace.ReasonExpectationsNotMet,
-		fmt.Errorf("not applied: refreshedDigest: was %s, is %s (%s)", short(was), short(is), detail)}
-}
-
-// moved names the resources of which the world has moved on since the plan was made; or, when that is not remembered, all that
-// are drifted now.
-func (x *execution) moved(wanted string) string {
-	is := pulumi.State{Digest: x.seen.Bound(), Resources: x.seen.Sums()}
-	was, remembered := x.remembered(wanted)
-	if wanted == drift.NothingDrifted {
-		was, remembered = pulumi.State{}, true
-	}
-	if !remembered {
-		urns := slices.Sorted(maps.Keys(is.Resources))
-		if len(urns) == 0 {
-			return "nothing is drifted any more"
-		}
-		return "drifted now: " + strings.Join(urns[:min(len(urns), maxMentioned)], ", ")
-	}
-	var words []string
-	for _, difference := range pulumi.Differences(was, is, maxMentioned) {
-		// Differences speak of lists: what was added to the list of what is drifted has moved in the world.
-		difference = strings.Replace(difference, "added ", "changed since: ", 1)
-		difference = strings.Replace(difference, "changed urn:", "changed again: urn:", 1)
-		words = append(words, strings.Replace(difference, "removed ", "back as it was: ", 1))
-	}
-	return strings.Join(words, ", ")
-}
-
-// accept takes the values that are on the list into the state.
-func (x *execution) accept(ctx context.Context) error {
-	list, err := drift.ParseAcceptance(x.op.Plan)
+	name, content, err := s.checkouts.ProjectFile(ctx, op.Source)
 	if err != nil {
-		return fail(workspace.ReasonPlanInvalid, err)
+		return sourceError(err)
 	}
-	if list.Digest != x.seen.Bound() {
-		return x.stale(x.seen.Bound(), x.moved(list.Digest))
+	x.target.Dir = x.target.Scratch
+	if err := os.WriteFile(filepath.Join(x.target.Dir, name), content, 0o600); err != nil {
+		return fmt.Errorf("writing project: %w", err)
 	}
-	watched, cancel := context.WithCancel(ctx)
-	defer cancel()
-	g := x.newGuard(cancel)
-	request := x.request("")
-	request.Refresh = false
-	for _, r := range list.Resources {
-		request.Targets = append(request.Targets, r.URN)
+	if x.root, err = os.OpenRoot(x.target.Dir); err != nil {
+		return fmt.Errorf("opening folder: %w", err)
 	}
-	request.OnEvent = g.take
-	run, err := x.driver.TakeOver(watched, request)
+	if x.project, err = stackconfig.LoadProject(x.root, "."); err != nil {
+		return fail(workspace.ReasonProgramInvalid, err)
+	}
+	x.target.Project = x.project.Name
+	if err := x.readState(ctx); err != nil {
+		return err
+	}
+	state, err := pulumi.Digest(x.deployment)
 	if err != nil {
-		return fail(workspace.ReasonPulumiUnavailable, err)
+		return fail(workspace.ReasonBackendUnavailable, err)
 	}
-	x.run = run
-	verdict := pulumi.JudgeTakeOver(run, g.count())
-	if moved := g.moved(); moved != "" {
-		verdict = g.verdict(verdict, moved)
+	x.state, sight.StateDigest = state, state.Digest
+	if op.Expect != nil && op.Expect.StateDigest != state.Digest {
+		sight.Detail = cut(x.stateDetail(op.Expect.StateDigest), 1000)
 	}
-	x.take(verdict)
-	x.out.Steps = workspace.Steps{Done: g.count(), Total: len(list.Resources)}
 	return nil
-}
-
-// guard watches what a run reads in the world, and stops it when that is not what was seen right before.
-type guard struct {
-	sums map[string]string
-	stop context.CancelFunc
-	mask *pulumi.Mask
-
-	mu    sync.Mutex
-	seen  map[string]bool
-	other []string
-}
-
-func (x *execution) newGuard(stop context.CancelFunc) *guard {
-	return &guard{sums: x.seen.Sums(), stop: stop, mask: x.mask, seen: map[string]bool{}}
-}
-
-// take looks at one event.
-func (g *guard) take(_ int, event []byte) {
-	if !bytes.Contains(event, []byte(`"op":"refresh"`)) || !bytes.Contains(event, []byte(`"resOutputsEvent"`)) {
-		return
-	}
-	reading, err := live.Read(live.Input{Events: g.mask.Events(event)})
-	if err != nil || len(reading.Resources) != 1 {
-		return
-	}
-	r := reading.Resources[0]
-	if r.Live != nil && !r.Judged {
-		return // without the program's side it cannot be told what counts
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if drift.Build(reading).Sums()[r.URN] != g.sums[r.URN] {
-		g.other = append(g.other, r.URN)
-		g.stop()
-		return
-	}
-	if g.sums[r.URN] != "" {
-		g.seen[r.URN] = true
-	}
-}
-
-func (g *guard) count() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return len(g.seen)
-}
-
-func (g *guard) moved() string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	slices.Sort(g.other)
-	return strings.Join(slices.Compact(g.other), ", ")
-}
-
-// verdict says how a run ended that was stopped because the world moved under it.
-func (g *guard) verdict(v pulumi.Verdict, moved string) pulumi.Verdict {
-	text := "the world moved while the plan was applied: " + moved
-	switch v.Outcome {
-	case workspace.Succeeded, workspace.Partial:
-		v.Outcome, v.Reason = workspace.Partial, workspace.ReasonPlanViolated
-	default:
-		v.Outcome, v.Reason = workspace.Violated, workspace.ReasonPlanViolated
-	}
-	v.Message = strings.TrimSpace(text + "\n" + v.Message)
-	v.Violations = append(v.Violations, text)
-	return v
 }

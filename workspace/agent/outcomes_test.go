@@ -259,7 +259,7 @@ func (r *rig) locks() []string {
 // eventually waits for a condition.
 func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	for !is() {
 		select {

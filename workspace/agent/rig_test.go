@@ -21,6 +21,7 @@ import (
 	"github.com/go-logr/logr"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
 
 	"github.com/plangate/plangate/workspace"
 	"github.com/plangate/plangate/workspace/agent"
@@ -107,6 +108,8 @@ type rig struct {
 	count   int
 	process *exec.Cmd
 	address string
+	// requireSigners is the agent's.
+	requireSigners string
 }
 
 // newRig starts an agent in this process. A nil driver is the real Pulumi.
@@ -143,7 +146,7 @@ func (r *rig) serve() {
 	r.t.Helper()
 	server, err := agent.New(agent.Config{
 		PodUID: podUID, Version: "test", WorkDir: r.file("work"), Driver: r.driver, Environ: r.environ(),
-		Grace: 20 * time.Second, AllowFileSources: true, Log: logr.Discard(),
+		Grace: 20 * time.Second, AllowFileSources: true, Log: logr.Discard(), RequireSigners: r.requireSigners,
 	})
 	if err != nil {
 		r.t.Fatal(err)
@@ -156,7 +159,8 @@ func (r *rig) serve() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	g := grpc.NewServer(grpc.Creds(credentials.NewTLS(config)))
+	g := grpc.NewServer(grpc.Creds(credentials.NewTLS(config)),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}))
 	agentpb.RegisterAgentServer(g, server)
 	go func() { _ = g.Serve(l) }()
 	r.server, r.address = server, l.Addr().String()
@@ -257,7 +261,7 @@ func (r *rig) operation(kind workspace.OperationType, commit string) *workspace.
 // run starts an operation, watches it to its end and returns its result.
 func (r *rig) run(op *workspace.Operation) *workspace.Result {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 12*time.Minute)
 	defer cancel()
 	if err := r.client.Start(ctx, op); err != nil {
 		r.t.Fatal(err)

@@ -133,14 +133,14 @@ func validate(op *workspace.Operation) error {
 	switch {
 	case op.ID == "" || len(op.ID) > 256:
 		return errors.New("the id is empty or too long")
-	case op.Type != workspace.Preview && op.Type != workspace.DriftCheck && !op.Type.Applies():
+	case op.Type != workspace.Preview && op.Type != workspace.DriftCheck && !op.Type.Mutates():
 		return fmt.Errorf("the type %q is unknown", op.Type)
 	case !stackPattern.MatchString(op.Stack):
 		return errors.New("the stack's name is missing or wrong")
-	case op.Type.Applies() && (op.Expect == nil || op.PlanDigest == "" || len(op.Plan) == 0):
+	case op.Type.Mutates() && (op.Expect == nil || op.PlanDigest == "" || len(op.Plan) == 0):
 		return fmt.Errorf("an %s needs expectations, a plan and its digest", op.Type)
-	case op.Type == workspace.Accept && op.Expect.RefreshedDigest == "":
-		return errors.New("an Accept needs to know what was found in the world")
+	case op.Type == workspace.Accept && (op.Expect.DriftDigest == "" || !op.Options.Refresh):
+		return errors.New("an Accept needs to know what was found in the world, and to look at it")
 	}
 	return nil
 }
@@ -219,23 +219,33 @@ func sendResult(result *workspace.Result, stream grpc.ServerStreamingServer[agen
 	if err != nil {
 		return status.Error(codes.Internal, "the result cannot be encoded")
 	}
-	header := &agentpb.ResultHeader{ResultJson: raw, PlanSize: int64(len(result.Plan)), EventsSize: int64(len(result.Events))}
+	header := &agentpb.ResultHeader{
+		ResultJson: raw, PlanSize: int64(len(result.Plan)), EventsSize: int64(len(result.Events)), SecondPlanSize: int64(len(result.SecondPlan)),
+	}
 	if err := stream.Send(&agentpb.ResultResponse{Part: &agentpb.ResultResponse_Header{Header: header}}); err != nil {
 		return err
 	}
-	for rest := result.Plan; len(rest) > 0; {
-		n := min(chunkSize, len(rest))
-		if err := stream.Send(&agentpb.ResultResponse{Part: &agentpb.ResultResponse_Plan{Plan: rest[:n]}}); err != nil {
-			return err
+	for _, part := range []struct {
+		data []byte
+		as   func([]byte) *agentpb.ResultResponse
+	}{
+		{result.Plan, func(b []byte) *agentpb.ResultResponse {
+			return &agentpb.ResultResponse{Part: &agentpb.ResultResponse_Plan{Plan: b}}
+		}},
+		{result.Events, func(b []byte) *agentpb.ResultResponse {
+			return &agentpb.ResultResponse{Part: &agentpb.ResultResponse_Events{Events: b}}
+		}},
+		{result.SecondPlan, func(b []byte) *agentpb.ResultResponse {
+			return &agentpb.ResultResponse{Part: &agentpb.ResultResponse_SecondPlan{SecondPlan: b}}
+		}},
+	} {
+		for rest := part.data; len(rest) > 0; {
+			n := min(chunkSize, len(rest))
+			if err := stream.Send(part.as(rest[:n])); err != nil {
+				return err
+			}
+			rest = rest[n:]
 		}
-		rest = rest[n:]
-	}
-	for rest := result.Events; len(rest) > 0; {
-		n := min(chunkSize, len(rest))
-		if err := stream.Send(&agentpb.ResultResponse{Part: &agentpb.ResultResponse_Events{Events: rest[:n]}}); err != nil {
-			return err
-		}
-		rest = rest[n:]
 	}
 	return nil
 }

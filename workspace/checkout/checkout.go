@@ -36,7 +36,7 @@ type Checkout struct {
 	Root string
 	// Dir is the project's folder, relative to Root.
 	Dir string
-	// Commit and Tree are the ids of the commit and of the tree of Dir.
+	// Commit is the id of the commit. Tree is that of the tree of Dir; with more paths a SHA-256 over it and what is there.
 	Commit, Tree string
 }
 
@@ -81,8 +81,7 @@ func (c *Checkouts) Get(ctx context.Context, source workspace.Source) (*Checkout
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	sum := sha256.Sum256([]byte(source.URL))
-	root := filepath.Join(c.dir, hex.EncodeToString(sum[:8]))
+	root := c.rootOf(source.URL)
 	out, err := c.get(ctx, root, source)
 	if err == nil || errors.Is(err, ErrInvalid) || ctx.Err() != nil {
 		return out, err
@@ -96,6 +95,12 @@ func (c *Checkouts) Get(ctx context.Context, source workspace.Source) (*Checkout
 	return c.get(ctx, root, source)
 }
 
+// rootOf is the folder of a repository's clone.
+func (c *Checkouts) rootOf(url string) string {
+	sum := sha256.Sum256([]byte(url))
+	return filepath.Join(c.dir, hex.EncodeToString(sum[:8]))
+}
+
 func (c *Checkouts) validate(source workspace.Source) error {
 	if !commitPattern.MatchString(source.Commit) {
 		return fmt.Errorf("reading commit %q: %w: it is no full commit id", source.Commit, ErrInvalid)
@@ -103,8 +108,10 @@ func (c *Checkouts) validate(source workspace.Source) error {
 	if source.Ref != "" && (!refPattern.MatchString(source.Ref) || strings.Contains(source.Ref, "..")) {
 		return fmt.Errorf("reading reference %q: %w", source.Ref, ErrInvalid)
 	}
-	if source.Dir != "" && !isFolder(source.Dir) {
-		return fmt.Errorf("reading folder %q: %w: it leads out of the repository", source.Dir, ErrInvalid)
+	for _, path := range append([]string{source.Dir}, source.Paths...) {
+		if path != "" && !isFolder(path) {
+			return fmt.Errorf("reading folder %q: %w: it leads out of the repository", path, ErrInvalid)
+		}
 	}
 	if c.allowed(source.URL) {
 		return nil
@@ -164,6 +171,9 @@ func (c *Checkouts) get(ctx context.Context, root string, source workspace.Sourc
 	c.distrust(root)
 	dir := filepath.Clean(source.Dir)
 	tree, err := g.reset(ctx, source.Commit, dir)
+	if err == nil {
+		tree, err = g.with(ctx, source.Commit, tree, source.Paths)
+	}
 	if err != nil {
 		return nil, err
 	}

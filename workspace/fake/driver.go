@@ -8,8 +8,11 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 
+	"github.com/plangate/plangate/workspace"
 	"github.com/plangate/plangate/workspace/pulumi"
 )
 
@@ -21,8 +24,14 @@ type Driver struct {
 	State json.RawMessage
 	// ExportErr, InitErr, UnlockErr and OutputsErr are answers of their methods.
 	ExportErr, InitErr, UnlockErr, OutputsErr error
+	// Held is what Locks returns. Nil: the backend shows none.
+	Held []workspace.Lock
 	// Plan is what a Preview saves. Nil: nothing is saved.
 	Plan []byte
+	// Plans are what Previews save, in order, before Plan.
+	Plans [][]byte
+	// DecryptErr is the answer of Decrypt; without it a ciphertext's plain text is what stands behind its last colon.
+	DecryptErr error
 	// Runs are the answers of Preview and Up, in order; after the last, an empty success.
 	Runs []*pulumi.Run
 	// RunErr is an error of Preview and Up.
@@ -75,8 +84,14 @@ func (d *Driver) Init(context.Context, pulumi.Target) error {
 // Preview saves Plan.
 func (d *Driver) Preview(ctx context.Context, r pulumi.Request) (*pulumi.Run, error) {
 	d.called("Preview")
-	if d.Plan != nil {
-		if err := os.WriteFile(r.PlanFile, d.Plan, 0o600); err != nil {
+	plan := d.Plan
+	d.mu.Lock()
+	if len(d.Plans) > 0 {
+		plan, d.Plans = d.Plans[0], d.Plans[1:]
+	}
+	d.mu.Unlock()
+	if plan != nil {
+		if err := os.WriteFile(r.PlanFile, plan, 0o600); err != nil {
 			return nil, err
 		}
 	}
@@ -125,9 +140,22 @@ func (d *Driver) TakeOver(ctx context.Context, r pulumi.Request) (*pulumi.Run, e
 	return d.run(ctx, r)
 }
 
-// Unlock unlocks nothing.
-func (d *Driver) Unlock(context.Context, pulumi.Target) error {
+// Locks returns Held.
+func (d *Driver) Locks(context.Context, pulumi.Target) ([]workspace.Lock, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.Held == nil {
+		return nil, pulumi.ErrLocksHidden
+	}
+	return d.Held, nil
+}
+
+// Unlock removes locks from Held.
+func (d *Driver) Unlock(_ context.Context, _ pulumi.Target, locks []workspace.Lock) error {
 	d.called("Unlock")
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.Held = slices.DeleteFunc(d.Held, func(l workspace.Lock) bool { return slices.Contains(locks, l) })
 	return d.UnlockErr
 }
 
@@ -141,4 +169,14 @@ func (d *Driver) Outputs(context.Context, pulumi.Target) (map[string]json.RawMes
 func (d *Driver) Encrypt(context.Context, pulumi.Target, string, string) error {
 	d.called("Encrypt")
 	return nil
+}
+
+// Decrypt decrypts "anything:plain" to "plain".
+func (d *Driver) Decrypt(_ context.Context, _ pulumi.Target, ciphertexts []string) ([]string, error) {
+	d.called("Decrypt")
+	plain := make([]string, len(ciphertexts))
+	for i, c := range ciphertexts {
+		plain[i] = c[strings.LastIndex(c, ":")+1:]
+	}
+	return plain, d.DecryptErr
 }

@@ -67,6 +67,7 @@ const (
 	resultFile = "result.json"
 	planFile   = "plan.json"
 	eventsFile = "events.ndjson"
+	secondFile = "second.json"
 	pidFile    = "pid"
 )
 
@@ -96,7 +97,9 @@ func Open(dir string, limit int, now time.Time) (*Journal, []error, error) {
 		}
 		j.records[record.ID] = record
 		if record.Result == nil {
-			if err := j.end(record, interrupted(record, now)); err != nil {
+			result := interrupted(record, now)
+			j.addTrail(record.ID, result)
+			if err := j.end(record, result); err != nil {
 				return nil, problems, err
 			}
 		}
@@ -111,7 +114,7 @@ func interrupted(record *Record, now time.Time) *workspace.Result {
 		StartedAt: record.StartedAt,
 		Message:   fmt.Sprintf("the agent died while this ran, and found that at %s", now.UTC().Format(time.RFC3339)),
 	}
-	if record.Type == workspace.Apply {
+	if record.Type.Mutates() {
 		r.Message += "; what was done is not known for sure"
 	}
 	return r
@@ -130,9 +133,11 @@ func folderOf(id string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// durable says what must survive a loss of power. A preview that is forgotten is made again and costs nothing; to forget an
-// apply could run it twice.
-func durable(t workspace.OperationType) bool { return t != workspace.Preview }
+// durable says what must survive a loss of power. A preview or a drift check that is forgotten is made again and costs nothing; to
+// forget an apply could run it twice.
+func durable(t workspace.OperationType) bool {
+	return t != workspace.Preview && t != workspace.DriftCheck
+}
 
 // Begin writes that an operation starts. Only after it returned may the operation do anything.
 func (j *Journal) Begin(e Entry) error {
@@ -195,11 +200,15 @@ func (j *Journal) end(record *Record, result *workspace.Result) error {
 	if err := writeFile(dir, eventsFile, clean.Events, durable(record.Type)); err != nil {
 		return err
 	}
+	if err := writeFile(dir, secondFile, clean.SecondPlan, durable(record.Type)); err != nil {
+		return err
+	}
 	if err := writeJSON(dir, resultFile, &clean, durable(record.Type)); err != nil {
 		return err
 	}
-	clean.Plan, clean.Events = nil, nil
+	clean.Plan, clean.Events, clean.SecondPlan = nil, nil, nil
 	record.Result = &clean
+	_ = os.Remove(filepath.Join(dir, trailFile)) // eventsFile has it all
 	return nil
 }
 
@@ -225,7 +234,10 @@ func (j *Journal) Get(id string) (*Record, error) {
 	if result.Plan, err = readIfThere(filepath.Join(dir, planFile)); err != nil {
 		return nil, err
 	}
-	result.Events, err = readIfThere(filepath.Join(dir, eventsFile))
+	if result.Events, err = readIfThere(filepath.Join(dir, eventsFile)); err != nil {
+		return nil, err
+	}
+	result.SecondPlan, err = readIfThere(filepath.Join(dir, secondFile))
 	return &record, err
 }
 
@@ -241,19 +253,32 @@ func (j *Journal) All() []Record {
 	return out
 }
 
+// keptChecks is how many ended drift checks are kept: they come again and again, and push nothing else out.
+const keptChecks = 3
+
 // prune removes the oldest ended operations.
 func (j *Journal) prune() {
-	var ended []*Record
+	var checks, others []*Record
 	for _, r := range j.records {
-		if r.Result != nil {
-			ended = append(ended, r)
+		switch {
+		case r.Result == nil:
+		case r.Type == workspace.DriftCheck:
+			checks = append(checks, r)
+		default:
+			others = append(others, r)
 		}
 	}
-	sort.Slice(ended, func(a, b int) bool { return ended[a].StartedAt.Before(ended[b].StartedAt) })
-	for len(ended) > j.limit {
-		_ = os.RemoveAll(filepath.Join(j.dir, folderOf(ended[0].ID)))
-		delete(j.records, ended[0].ID)
-		ended = ended[1:]
+	j.keep(checks, keptChecks)
+	j.keep(others, j.limit)
+}
+
+// keep removes all but the newest of a list.
+func (j *Journal) keep(list []*Record, limit int) {
+	sort.Slice(list, func(a, b int) bool { return list[a].StartedAt.Before(list[b].StartedAt) })
+	for len(list) > limit {
+		_ = os.RemoveAll(filepath.Join(j.dir, folderOf(list[0].ID)))
+		delete(j.records, list[0].ID)
+		list = list[1:]
 	}
 }
 

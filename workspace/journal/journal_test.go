@@ -217,3 +217,43 @@ func must(t testing.TB, errs ...error) {
 		}
 	}
 }
+
+func TestWhatACutOffOperationToldIsKept(t *testing.T) {
+	t.Parallel()
+	dir, now := t.TempDir(), time.Now()
+	open := func() *Journal {
+		j, problems, err := Open(dir, 10, now)
+		if err != nil || len(problems) > 0 {
+			t.Fatalf("Open: %v %v", err, problems)
+		}
+		return j
+	}
+	j := open()
+	if err := j.Begin(Entry{ID: "a", Type: workspace.Apply, StartedAt: now}); err != nil {
+		t.Fatal(err)
+	}
+	trail, err := j.Trail("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := trail.WriteString("{\"n\":1}\n{\"n\":2}\n{\"n\":"); err != nil {
+		t.Fatal(err)
+	}
+	_ = trail.Close()
+	released := []workspace.ReleasedLock{{Lock: workspace.Lock{ID: "lock-1", Host: "h"}, Cause: workspace.LockOwnDead, By: "proof"}}
+	if err := j.Releasing("a", released); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second time it is an ended operation
+		record, err := open().Get("a")
+		if err != nil || record.Result == nil || record.Result.Outcome != workspace.Interrupted {
+			t.Fatalf("Get: %+v, %v", record, err)
+		}
+		if got := string(record.Result.Events); got != "{\"n\":1}\n{\"n\":2}\n" {
+			t.Errorf("events: %q", got)
+		}
+		if diff := cmp.Diff(released, record.Result.Released); diff != "" {
+			t.Errorf("released: -want +got\n%s", diff)
+		}
+	}
+}

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/plangate/plangate/workspace"
 )
 
 // CLI drives the real `pulumi`.
@@ -171,7 +173,8 @@ func (c *CLI) Up(ctx context.Context, r Request) (*Run, error) {
 
 // Look runs a refresh that ends before it would write the state.
 func (c *CLI) Look(ctx context.Context, r Request) (*Run, error) {
-	return c.engine(ctx, r, append([]string{"refresh", "--preview-only"}, targets(r)...))
+	r.Refresh = false
+	return c.engine(ctx, r, []string{"refresh", "--preview-only"})
 }
 
 // TakeOver runs a refresh of some resources.
@@ -179,13 +182,21 @@ func (c *CLI) TakeOver(ctx context.Context, r Request) (*Run, error) {
 	if len(r.Targets) == 0 {
 		return nil, errors.New("refreshing: no resources were named, and all of them are never taken over")
 	}
-	return c.engine(ctx, r, append([]string{"refresh", "--yes", "--skip-preview"}, targets(r)...))
+	r.Refresh, r.TargetDependents = false, false
+	return c.engine(ctx, r, []string{"refresh", "--yes", "--skip-preview"})
 }
 
-func targets(r Request) []string {
+// flags are those that must be the same for a preview and the update by its plan.
+func (r *Request) flags() []string {
 	var flags []string
+	if r.Refresh {
+		flags = append(flags, "--refresh")
+	}
 	for _, urn := range r.Targets {
-		flags = append(flags, "--target", urn)
+		flags = append(flags, "--target="+urn)
+	}
+	if r.TargetDependents && len(r.Targets) > 0 {
+		flags = append(flags, "--target-dependents")
 	}
 	return flags
 }
@@ -205,9 +216,7 @@ func (c *CLI) engine(ctx context.Context, r Request, args []string) (*Run, error
 	}
 	args = append(args, "-s", r.Stack, "--config-file", r.ConfigFile, "--event-log", events.flag(),
 		"--non-interactive", "--color", "never")
-	if r.Refresh {
-		args = append(args, "--refresh")
-	}
+	args = append(args, r.flags()...)
 	env := append(append([]string(nil), r.Env...), "PULUMI_DEBUG_COMMANDS=true")
 	e, err := run(ctx, binary, call{args: args, dir: r.Dir, env: env, onStart: r.OnStart, onLine: r.OnLine, grace: c.grace, expendable: r.Expendable})
 	raw, tally := events.close()
@@ -219,9 +228,16 @@ func (c *CLI) engine(ctx context.Context, r Request, args []string) (*Run, error
 	return &Run{ExitCode: e.code, Interrupted: e.interrupted, Output: e.output, Events: raw, Tally: tally, ConfigChanged: changed}, nil //nolint:nilerr // a file that cannot be read was changed
 }
 
-// Unlock removes the stack's lock.
-func (c *CLI) Unlock(ctx context.Context, t Target) error {
-	_, err := c.text(ctx, t, "", "cancel", "--yes", "-s", t.Stack)
+// Locks reads the locks of a file backend.
+func (c *CLI) Locks(_ context.Context, t Target) ([]workspace.Lock, error) { return readLocks(t) }
+
+// Unlock removes locks of a file backend one by one; of all others the CLI can remove only all.
+func (c *CLI) Unlock(ctx context.Context, t Target, locks []workspace.Lock) error {
+	err := removeLocks(t, locks)
+	if !errors.Is(err, ErrLocksHidden) {
+		return err
+	}
+	_, err = c.text(ctx, t, "", "cancel", "--yes", "-s", t.Stack)
 	return err
 }
 

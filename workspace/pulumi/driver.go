@@ -14,6 +14,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+
+	"github.com/plangate/plangate/workspace"
 )
 
 // ErrNoStack says that the stack does not exist in the backend.
@@ -42,8 +44,9 @@ type Request struct {
 	PlanFile string
 	// Refresh reads the real resources first.
 	Refresh bool
-	// Targets are the URNs of the only resources that a Refresh is about. Empty: all.
-	Targets []string
+	// Targets limits it to these URNs, and to what depends on them if TargetDependents says so. None: all resources.
+	Targets          []string
+	TargetDependents bool
 	// Expendable says that nothing is lost when the call is killed: it is not given time to end in order.
 	Expendable bool
 	// OnStart is called with the process of the CLI.
@@ -87,10 +90,15 @@ type Driver interface {
 	Look(ctx context.Context, r Request) (*Run, error)
 	// TakeOver reads the real resources of the request's Targets, of which there must be some, into the state: `refresh`.
 	TakeOver(ctx context.Context, r Request) (*Run, error)
-	// Unlock removes the stack's lock. Only for locks that are known to be dead.
-	Unlock(ctx context.Context, t Target) error
+	// Locks reads the stack's locks. ErrLocksHidden: the backend shows them only to an update that they stop.
+	Locks(ctx context.Context, t Target) ([]workspace.Lock, error)
+	// Unlock removes locks of the stack: those alone where Locks shows them, and all where it does not. Only for locks that are
+	// known to be dead, or that somebody who may wants to be gone.
+	Unlock(ctx context.Context, t Target, locks []workspace.Lock) error
 	// Outputs reads the stack's outputs, secrets in clear, and the names of the secret ones.
 	Outputs(ctx context.Context, t Target) (map[string]json.RawMessage, []string, error)
 	// Encrypt encrypts a value with the secrets provider of the configuration file, in that file.
 	Encrypt(ctx context.Context, t Target, key, value string) error
+	// Decrypt decrypts what the secrets provider of the configuration file has encrypted, in the same order.
+	Decrypt(ctx context.Context, t Target, ciphertexts []string) ([]string, error)
 }

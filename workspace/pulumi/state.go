@@ -42,23 +42,9 @@ func getenv(env []string, key string) string {
 
 // exportFile reads the deployment of a stack in a file backend of today's layout: version 1, plain JSON, one file a stack.
 func exportFile(t Target) (json.RawMessage, error) {
-	root, err := fileBackend(getenv(t.Env, "PULUMI_BACKEND_URL"))
+	root, project, err := fileLayout(t)
 	if err != nil {
 		return nil, err
-	}
-	meta, err := os.ReadFile(filepath.Join(root, ".pulumi", "meta.yaml")) //nolint:gosec // G304: the backend that the operation names
-	if err != nil {
-		return nil, errNotAFile
-	}
-	var layout struct {
-		Version int `json:"version"`
-	}
-	if yaml.Unmarshal(meta, &layout) != nil || layout.Version != 1 {
-		return nil, errNotAFile
-	}
-	project := projectOf(t.Stack, t.Project)
-	if project == "" || !filepath.IsLocal(project) || !filepath.IsLocal(ShortName(t.Stack)) {
-		return nil, errNotAFile
 	}
 	base := filepath.Join(root, ".pulumi", "stacks", project, ShortName(t.Stack)+".json")
 	for _, compressed := range []string{".gz", ".zst"} {
@@ -67,6 +53,28 @@ func exportFile(t Target) (json.RawMessage, error) {
 		}
 	}
 	return readCheckpoint(base)
+}
+
+// fileLayout finds the folder of a file backend of today's layout, and the stack's project in it.
+func fileLayout(t Target) (root, project string, err error) {
+	if root, err = fileBackend(getenv(t.Env, "PULUMI_BACKEND_URL")); err != nil {
+		return "", "", err
+	}
+	meta, err := os.ReadFile(filepath.Join(root, ".pulumi", "meta.yaml")) //nolint:gosec // G304: the backend that the operation names
+	if err != nil {
+		return "", "", errNotAFile
+	}
+	var layout struct {
+		Version int `json:"version"`
+	}
+	if yaml.Unmarshal(meta, &layout) != nil || layout.Version != 1 {
+		return "", "", errNotAFile
+	}
+	project = projectOf(t.Stack, t.Project)
+	if project == "" || !filepath.IsLocal(project) || !filepath.IsLocal(ShortName(t.Stack)) {
+		return "", "", errNotAFile
+	}
+	return root, project, nil
 }
 
 func readCheckpoint(path string) (json.RawMessage, error) {

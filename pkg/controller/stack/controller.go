@@ -45,6 +45,7 @@ type Agents interface {
 	Start(ctx context.Context, t operations.Target, op *workspace.Operation) error
 	Result(ctx context.Context, t operations.Target, id string) (*workspace.Result, error)
 	Cancel(ctx context.Context, t operations.Target, id string) error
+	Look(ctx context.Context, t operations.Target, look *workspace.Look) (*workspace.Sight, error)
 	Watch(t operations.Target, id string, wake func())
 }
 
@@ -61,6 +62,8 @@ type Settings struct {
 	PollInterval time.Duration
 	// PlanTimeToLive is how long a plan may wait.
 	PlanTimeToLive time.Duration
+	// SettleTime is for how long nothing that a plan is made from may have moved when it is published. 0: it is published at once.
+	SettleTime time.Duration
 	// RetryInterval is the pause after a first failed preview; it doubles up to RetryMaxInterval.
 	RetryInterval, RetryMaxInterval time.Duration
 	// Now is the clock. Nil: time.Now.
@@ -206,6 +209,7 @@ func (r *Reconciler) steps() []outcome.Step[*scope] {
 		{Name: stepInputs, Run: r.resolveInputs},
 		{Name: stepDecide, Run: r.decide},
 		{Name: stepWorkspace, Run: r.ensureWorkspace},
+		{Name: stepProject, Run: r.sameProject},
 		{Name: stepPreview, Run: r.preview},
 		{Name: stepPublish, Run: r.publish},
 		{Name: stepPrune, Run: r.prune},

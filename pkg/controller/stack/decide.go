@@ -76,11 +76,29 @@ func whyAgain(s *scope, last *v1alpha1.PreviewStatus) *v1alpha1.PlanTrigger {
 	}
 	switch planstate.Of(s.plan) {
 	case planstate.Obsolete, planstate.Failed:
-		reason, _ := planstate.Reason(s.plan)
-		return &v1alpha1.PlanTrigger{Type: v1alpha1.TriggerRetry, Message: fmt.Sprintf("UpdatePlan %q ended as %s", s.plan.Name, reason)}
+		return retryOf(s.plan)
 	default:
 		return nil
 	}
+}
+
+// retryOf says why another plan follows one that ended, and whose rest it is: that of the plan itself when it was applied in part
+// or cut off, or that of the one that it was to complete.
+func retryOf(plan *v1alpha1.UpdatePlan) *v1alpha1.PlanTrigger {
+	reason, _ := planstate.Reason(plan)
+	trigger := &v1alpha1.PlanTrigger{Type: v1alpha1.TriggerRetry, Message: fmt.Sprintf("UpdatePlan %q ended as %s", plan.Name, reason)}
+	switch {
+	case reason == v1alpha1.ReasonPartiallyApplied, reason == v1alpha1.ReasonInterrupted:
+		trigger.Completes = &v1alpha1.CompletedPlan{Name: plan.Name, Digest: plan.Spec.Digest, Result: reason}
+		trigger.Message += ": this plan completes it"
+		if steps := plan.Status.Operation.Steps; steps != nil {
+			trigger.Message += fmt.Sprintf(" (%d steps were done, %d were not)", steps.DoneCount, steps.NotDoneCount)
+		}
+	case plan.Spec.Trigger.Completes != nil:
+		trigger.Completes = plan.Spec.Trigger.Completes.DeepCopy()
+		trigger.Message += fmt.Sprintf(": this plan completes UpdatePlan %q in its place", trigger.Completes.Name)
+	}
+	return trigger
 }
 
 // whatMoved says what differs from what was last previewed.

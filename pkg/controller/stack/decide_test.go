@@ -5,6 +5,7 @@ package stack
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -135,6 +136,42 @@ func TestWhyAPreviewIsDue(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, why(tc.scope)); diff != "" {
+				t.Errorf("why(): %s: -want +got\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+func TestARetrySaysWhichPlanItCompletes(t *testing.T) {
+	completed := func(result string) *v1alpha1.CompletedPlan {
+		return &v1alpha1.CompletedPlan{Name: "web-1", Digest: builder.UpdatePlan("ns", "web-1").Obj().Spec.Digest, Result: result}
+	}
+	before := &v1alpha1.CompletedPlan{Name: "web-0", Digest: builder.Digest("web-0"), Result: "Interrupted"}
+	of := func(how func(*builder.UpdatePlanBuilder)) func(*builder.UpdatePlanBuilder) {
+		return func(b *builder.UpdatePlanBuilder) {
+			b.Spec(func(spec *v1alpha1.UpdatePlanSpec) { spec.Trigger.Completes = before })
+			how(b)
+		}
+	}
+	tests := map[string]struct {
+		reason  string
+		plan    func(*builder.UpdatePlanBuilder)
+		want    *v1alpha1.CompletedPlan
+		message string
+	}{
+		"applied in part":                    {reason: "this is the rest", plan: operation("PartiallyApplied"), want: completed("PartiallyApplied"), message: "completes it"},
+		"cut off":                            {reason: "this is what may be left", plan: operation("Interrupted"), want: completed("Interrupted"), message: "completes it"},
+		"violated":                           {reason: "nothing was done", plan: operation("Violated")},
+		"stale, and was to complete another": {reason: "the rest is still the rest", plan: of(operation("Stale")), want: before, message: `completes UpdatePlan "web-0" in its place`},
+		"by half again, and was to complete more": {reason: "the newest half is what counts", plan: of(operation("PartiallyApplied")), want: completed("PartiallyApplied"), message: "completes it"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := why(facts(last(v1alpha1.PreviewChanges), plan(tc.plan)))
+			if got == nil || got.Type != v1alpha1.TriggerRetry || !strings.Contains(got.Message, tc.message) {
+				t.Fatalf("why() = %+v", got)
+			}
+			if diff := cmp.Diff(tc.want, got.Completes); diff != "" {
 				t.Errorf("why(): %s: -want +got\n%s", tc.reason, diff)
 			}
 		})

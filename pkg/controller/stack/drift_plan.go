@@ -73,7 +73,7 @@ func refreshed(stack *v1alpha1.Stack, trigger *v1alpha1.PlanTrigger) bool {
 func orderFor(op *v1alpha1.PreviewOperation, order *workspace.Operation) {
 	order.Options.Refresh = op.Refresh
 	if op.Operation == v1alpha1.PlanOperationRefresh {
-		order.Type = workspace.DriftCheck
+		order.Type, order.Probe = workspace.DriftCheck, false
 	}
 }
 
@@ -132,9 +132,8 @@ func acceptance(result *workspace.Result) (plan plans.Plan, list []byte, err err
 	if list, err = report.Accept(); err != nil {
 		return plan, nil, err
 	}
-	if result.Facts.RefreshedDigest == "" {
-		// A preview that failed tells of a look that was whole all the same.
-		result.Facts.RefreshedDigest = report.Bound()
+	if result.Facts.DriftDigest == "" {
+		return plan, nil, errors.New("not all of the real resources could be read")
 	}
 	var changes []v1alpha1.ResourceChange
 	for _, f := range report.Resources {

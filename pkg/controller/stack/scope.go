@@ -24,6 +24,7 @@ const (
 	stepInputs    = "inputs"
 	stepDecide    = "decide"
 	stepWorkspace = "workspace"
+	stepProject   = "project"
 	stepPreview   = "preview"
 	stepPublish   = "publish"
 	stepPrune     = "prune"

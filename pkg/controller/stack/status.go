@@ -24,6 +24,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *scope, stopped outcome.
 	if err := apply.Status(ctx, r.client, s.before, s.stack, fieldOwner); err != nil {
 		return err
 	}
+	r.tellUnlock(s)
 	events.Transition(r.recorder, s.stack, v1alpha1.ConditionReady, "Reconcile", s.before.Status.Conditions, s.stack.Status.Conditions, isWarning)
 	if conditions.Reason(s.stack.Status.Conditions, v1alpha1.ConditionDrifted) != v1alpha1.ReasonNotYetObserved {
 		events.Transition(r.recorder, s.stack, v1alpha1.ConditionDrifted, "LookForDrift", s.before.Status.Conditions, s.stack.Status.Conditions, isDriftWarning)
@@ -46,6 +47,7 @@ func computeStatus(s *scope, stopped outcome.Stopped) {
 	s.stack.Status.ObservedGeneration = s.stack.Generation
 	setPlans(s, stopped)
 	setRecords(s, stopped)
+	setLocks(s, stopped)
 	set := conditions.Setter{Conditions: &s.stack.Status.Conditions, Generation: s.stack.Generation, Now: metav1.NewTime(s.now)}
 	setSourceReady(set, s, stopped)
 	setWorkspaceReady(set, s, stopped)
@@ -77,7 +79,7 @@ func setPlans(s *scope, stopped outcome.Stopped) {
 
 // before reports whether the run stopped before a step, so that the step said nothing in this loop.
 func before(stopped outcome.Stopped, step string) bool {
-	order := []string{stepLook, stepSource, stepInputs, stepDecide, stepWorkspace, stepPreview, stepPublish, stepPrune, stepDrift}
+	order := []string{stepLook, stepSource, stepInputs, stepDecide, stepWorkspace, stepProject, stepPreview, stepPublish, stepPrune, stepDrift}
 	for _, name := range order {
 		if name == step {
 			return false
@@ -95,10 +97,19 @@ func setSourceReady(set conditions.Setter, s *scope, stopped outcome.Stopped) {
 	case stopped.Step == stepSource:
 		setStopped(set, v1alpha1.ConditionSourceReady, stopped.Outcome)
 	case s.revision.Commit != "":
-		set.True(v1alpha1.ConditionSourceReady, v1alpha1.ReasonResolved, fmt.Sprintf("commit %s", s.revision.Commit))
+		set.True(v1alpha1.ConditionSourceReady, v1alpha1.ReasonResolved, resolvedWords(s))
 	default:
 		set.Keep(v1alpha1.ConditionSourceReady, v1alpha1.ReasonNotYetObserved, "the source was not looked at yet")
 	}
+}
+
+// resolvedWords say which commit it is, and whether it changes anything of the project.
+func resolvedWords(s *scope) string {
+	text := fmt.Sprintf("commit %s", s.revision.Commit)
+	if as := s.untouched(); as != "" {
+		text += fmt.Sprintf(" touches nothing under %s: the project is as at commit %.12s", where(s.stack), as)
+	}
+	return text
 }
 
 func setWorkspaceReady(set conditions.Setter, s *scope, stopped outcome.Stopped) {
@@ -121,7 +132,7 @@ func setWorkspaceReady(set conditions.Setter, s *scope, stopped outcome.Stopped)
 func setPreviewed(set conditions.Setter, s *scope, stopped outcome.Stopped) {
 	last := s.stack.Status.LastPreview
 	switch {
-	case stopped.Step == stepInputs, stopped.Step == stepPreview, stopped.Step == stepPublish, stopped.Step == stepDecide && stopped.Outcome.Kind == outcome.KindRetry:
+	case stopped.Step == stepInputs, stopped.Step == stepProject, stopped.Step == stepPreview, stopped.Step == stepPublish, stopped.Step == stepDecide && stopped.Outcome.Kind == outcome.KindRetry:
 		setStopped(set, v1alpha1.ConditionPreviewed, stopped.Outcome)
 	case s.stack.Status.Operation != nil:
 		set.Unknown(v1alpha1.ConditionPreviewed, v1alpha1.ReasonPreviewing, "a preview is running")

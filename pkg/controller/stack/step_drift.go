@@ -245,7 +245,7 @@ func (r *Reconciler) startCheck(ctx context.Context, s *scope) outcome.Outcome {
 	target := workspaces.Target(s.ws)
 	order := &workspace.Operation{
 		ID: op.ID, Type: workspace.DriftCheck, PodUID: op.Pod.UID,
-		Source: workspace.Source{URL: s.stack.Spec.ProjectRepo, Commit: op.Revision, Ref: s.revision.Ref, Dir: s.stack.Spec.RepoDir},
+		Source: sourceOf(s.stack, op.Revision, s.revision.Ref),
 	}
 	in.Operation(s.stack, order)
 	err = r.agents.Start(ctx, target, order)

@@ -19,6 +19,7 @@ import (
 	"github.com/plangate/plangate/pkg/operations"
 	"github.com/plangate/plangate/pkg/outcome"
 	"github.com/plangate/plangate/pkg/workspaces"
+	"github.com/plangate/plangate/plans"
 	"github.com/plangate/plangate/workspace"
 )
 
@@ -39,15 +40,28 @@ func (r *Reconciler) preview(ctx context.Context, s *scope) outcome.Outcome {
 			return o
 		}
 	}
-	op := s.stack.Status.Operation
-	if !s.podOffered() {
-		return r.lookForPod(ctx, s)
+	target := operations.Target{}
+	if s.podOffered() {
+		target = workspaces.Target(s.ws)
+	} else if o := r.lookForPod(ctx, s, &target); o.Kind != outcome.KindDone {
+		return o
 	}
-	target := workspaces.Target(s.ws)
-	result, err := r.agents.Result(ctx, target, op.ID)
+	result, err := r.agents.Result(ctx, target, s.stack.Status.Operation.ID)
+	if operations.IsUnavailable(err) && !s.podOffered() && s.ws != nil {
+		// An orphan answers as what its certificate was renewed for.
+		target.WorkspaceUID = string(s.ws.UID)
+		result, err = r.agents.Result(ctx, target, s.stack.Status.Operation.ID)
+	}
+	return r.previewed(ctx, s, target, result, err)
+}
+
+// previewed is what becomes of what an agent says of a preview.
+func (r *Reconciler) previewed(ctx context.Context, s *scope, target operations.Target, result *workspace.Result, err error) outcome.Outcome {
 	switch {
 	case operations.IsNotFound(err) && s.abandoned():
 		return r.abandon(s)
+	case operations.IsNotFound(err) && !s.podOffered():
+		return r.interrupted(s, fmt.Errorf("pod %q is no longer that of the Workspace", s.stack.Status.Operation.Pod.Name))
 	case operations.IsNotFound(err):
 		return r.start(ctx, s, target)
 	case err != nil:
@@ -71,7 +85,7 @@ func (r *Reconciler) follow(ctx context.Context, s *scope, target operations.Tar
 		}
 	}
 	r.agents.Watch(target, op.ID, r.wake(s.key()))
-	return outcome.Wait(v1alpha1.ReasonPreviewing, fmt.Sprintf("previewing commit %.12s in pod %q", op.Revision, op.Pod.Name), watchTimer)
+	return outcome.Wait(v1alpha1.ReasonPreviewing, s.previewing(), watchTimer)
 }
 
 // intend writes down that a preview is to be run, before anything is started.
@@ -91,15 +105,21 @@ func (r *Reconciler) intend(ctx context.Context, s *scope) outcome.Outcome {
 	case image == "":
 		return outcome.Wait(v1alpha1.ReasonWorkspaceStarting, fmt.Sprintf("it is not known which image pod %q runs", ws.Status.Pod.Name), agentPause)
 	}
+	s.inputsDigest = s.inputsOf(s.revision.Commit)
 	s.stack.Status.Operation = &v1alpha1.PreviewOperation{
 		ID: string(uuid.NewUUID()), InputsDigest: s.inputsDigest, ConfigDigest: s.configDigest, Generation: s.stack.Generation,
-		ResourceVersion: s.before.ResourceVersion, Revision: s.revision.Commit, Trigger: *s.trigger, WorkspaceImage: image, Pod: *ws.Status.Pod, StartedAt: metav1.NewTime(s.now),
+		Author:          plans.Author(s.before.Annotations[v1alpha1.AnnotationEditedBy], s.stack.Generation),
+		ResourceVersion: s.before.ResourceVersion, Revision: s.revision.Commit, Tree: s.stack.Status.ObservedTree, Trigger: *s.trigger, WorkspaceImage: image, Pod: *ws.Status.Pod, StartedAt: metav1.NewTime(s.now),
 	}
 	s.stack.Status.Operation.Refresh = refreshed(s.stack, s.trigger)
 	if accepts(s.trigger, s) {
-		s.stack.Status.Operation.Operation = v1alpha1.PlanOperationRefresh
+		s.stack.Status.Operation.Operation, s.stack.Status.Operation.Refresh = v1alpha1.PlanOperationRefresh, true
 	}
-	waiting := outcome.Wait(v1alpha1.ReasonPreviewing, s.trigger.Message, 0)
+	if r.settings.SettleTime > 0 {
+		settles := metav1.NewMicroTime(s.now.Add(r.settings.SettleTime))
+		s.stack.Status.Operation.SettlesAt = &settles
+	}
+	waiting := outcome.Wait(v1alpha1.ReasonPreviewing, s.trigger.Message+s.restless(), 0)
 	if err := r.writeStatus(ctx, s, outcome.Stopped{Step: stepPreview, Outcome: waiting}); err != nil {
 		s.stack.Status.Operation = nil
 		return outcome.Retry(v1alpha1.ReasonReconcileError, err)
@@ -122,7 +142,7 @@ func (r *Reconciler) start(ctx context.Context, s *scope, target operations.Targ
 	}
 	order := &workspace.Operation{
 		ID: op.ID, Type: workspace.Preview, PodUID: op.Pod.UID,
-		Source: workspace.Source{URL: s.stack.Spec.ProjectRepo, Commit: op.Revision, Ref: s.revision.Ref, Dir: s.stack.Spec.RepoDir},
+		Source: sourceOf(s.stack, op.Revision, s.revision.Ref), Probe: enforcement(s.stack) == v1alpha1.EnforcementProbe,
 	}
 	in.Operation(s.stack, order)
 	orderFor(op, order)
@@ -138,16 +158,19 @@ func (r *Reconciler) start(ctx context.Context, s *scope, target operations.Targ
 		return outcome.RetryAfter(v1alpha1.ReasonPreviewing, err, agentPause)
 	}
 	r.agents.Watch(target, op.ID, r.wake(s.key()))
-	return outcome.Wait(v1alpha1.ReasonPreviewing, fmt.Sprintf("previewing commit %.12s in pod %q", op.Revision, op.Pod.Name), watchTimer)
+	return outcome.Wait(v1alpha1.ReasonPreviewing, s.previewing(), watchTimer)
 }
 
-// lookForPod decides what becomes of a preview whose pod the Workspace does not name.
-func (r *Reconciler) lookForPod(ctx context.Context, s *scope) outcome.Outcome {
+// lookForPod decides what becomes of a preview whose pod the Workspace does not name: the agent in a pod that lives tells.
+func (r *Reconciler) lookForPod(ctx context.Context, s *scope, target *operations.Target) outcome.Outcome {
 	pod := s.stack.Status.Operation.Pod
-	lives, err := workspaces.PodLives(ctx, r.uncached, s.stack.Namespace, pod)
+	found, lives, err := workspaces.PodTarget(ctx, r.uncached, s.stack.Namespace, pod)
 	switch {
 	case err != nil:
 		return outcome.Retry(v1alpha1.ReasonReconcileError, err)
+	case lives && found.Address != "":
+		*target = found
+		return outcome.Done()
 	case lives:
 		return outcome.Wait(v1alpha1.ReasonPreviewing, fmt.Sprintf("pod %q does not answer", pod.Name), agentPause)
 	default:
@@ -157,8 +180,8 @@ func (r *Reconciler) lookForPod(ctx context.Context, s *scope) outcome.Outcome {
 
 // abandon drops a preview of inputs that are no longer asked for.
 func (r *Reconciler) abandon(s *scope) outcome.Outcome {
-	s.stack.Status.Operation = nil
-	return outcome.Wait(v1alpha1.ReasonPreviewDue, "the Stack changed while it was previewed: previewing anew", time.Millisecond)
+	s.drop()
+	return outcome.Wait(v1alpha1.ReasonPreviewDue, "the Stack changed while it was previewed: previewing anew"+s.restless(), time.Millisecond)
 }
 
 // interrupted records a preview that was cut off. It changed nothing, so that it is simply run again.
@@ -184,8 +207,12 @@ func (r *Reconciler) record(s *scope, result v1alpha1.PreviewResult, plan, messa
 	if failures == 0 {
 		s.planned()
 	}
+	if s.result != nil && s.result.Facts != nil {
+		op.Tree = s.result.Facts.Tree
+	}
+	s.stack.Status.Unsettled = nil
 	s.stack.Status.LastPreview = &v1alpha1.PreviewStatus{
-		Result: result, InputsDigest: op.InputsDigest, ConfigDigest: op.ConfigDigest, Generation: op.Generation, Revision: op.Revision,
+		Result: result, InputsDigest: op.InputsDigest, ConfigDigest: op.ConfigDigest, Generation: op.Generation, Revision: op.Revision, Tree: op.Tree,
 		Plan: plan, Trigger: op.Trigger.DeepCopy(), Message: conditions.Shorten(message, 4096), Failures: failures, EndedAt: metav1.NewTime(s.now),
 	}
 	s.stack.Status.ObservedRequest = conditions.Shorten(s.stack.Annotations[v1alpha1.AnnotationRequestPlan], 1024)

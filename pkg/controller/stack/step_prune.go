@@ -194,7 +194,7 @@ func ownedBy(o client.Object, stack *v1alpha1.Stack) bool {
 func named(list []v1alpha1.UpdatePlan, o *metav1.PartialObjectMetadata) bool {
 	for i := range list {
 		spec := &list[i].Spec
-		if o.Kind == "Secret" && slices.Contains(spec.Artifact.Chunks, o.Name) || o.Kind == "ConfigMap" && spec.ChangesConfigMap == o.Name {
+		if o.Kind == "Secret" && slices.Contains(spec.Artifact.Chunks, o.Name) || o.Kind == "ConfigMap" && planstore.HoldsChanges(o.Name, spec.ChangesConfigMap) {
 			return true
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,6 +37,9 @@ func (r *Reconciler) publish(ctx context.Context, s *scope) outcome.Outcome {
 	if s.result.Facts == nil {
 		return r.unusable(s, errors.New("the agent did not say what it found: this is a bug"))
 	}
+	if wait := s.stack.Status.Operation.SettlesAt; wait != nil && s.now.Before(wait.Time) {
+		return outcome.Wait(v1alpha1.ReasonPreviewing, "previewed; it is published when nothing moves any more"+s.restless(), wait.Sub(s.now))
+	}
 	s.stack.Status.PulumiVersion = conditions.Shorten(s.result.Facts.PulumiVersion, 64)
 	in, err := r.inputs.Gather(ctx, s.stack)
 	if err != nil {
@@ -50,17 +54,23 @@ func (r *Reconciler) publish(ctx context.Context, s *scope) outcome.Outcome {
 			return o
 		}
 	}
+	s.inputs = in
+	return r.publishPlan(ctx, s)
+}
+
+// publishPlan publishes the plan of a preview whose inputs are still what they were.
+func (r *Reconciler) publishPlan(ctx context.Context, s *scope) outcome.Outcome {
 	if err := r.inputs.KeepSalt(ctx, s.stack, s.result.Salt); err != nil {
 		return outcome.Retry(v1alpha1.ReasonPublishFailed, err)
 	}
-	s.inputs = in
 	plan, stored, err := s.decode()
 	if err != nil {
 		return r.unusable(s, err)
 	}
-	plan = plan.Masked(in.SecretValues())
+	plan = plan.WithPending(pending(s.result), s.stack.Status.Operation.Refresh).Masked(s.inputs.SecretValues())
+	s.stack.Status.Pending = unplanned(plan.Pending)
 	if plan.Empty() && s.stack.Status.Operation.Operation != v1alpha1.PlanOperationRefresh {
-		return r.noChanges(ctx, s)
+		return r.noChanges(ctx, s, plan)
 	}
 	published, err := r.create(ctx, s, plan, stored)
 	if err != nil {
@@ -90,6 +100,11 @@ func decode(result *workspace.Result) (plan plans.Plan, stored []byte, err error
 	if plan, err = pulumiplan.Decode(stored, result.Events); err != nil {
 		return plan, nil, fmt.Errorf("reading the plan that Pulumi saved: %w", err)
 	}
+	if len(result.SecondPlan) > 0 {
+		if plan, err = pulumiplan.Probe(plan, stored, result.SecondPlan); err != nil {
+			return plan, nil, fmt.Errorf("comparing the two plans that Pulumi saved: %w", err)
+		}
+	}
 	return plan, stored, nil
 }
 
@@ -109,15 +124,40 @@ func (r *Reconciler) sameImage(ctx context.Context, s *scope) outcome.Outcome {
 }
 
 // noChanges records that there is nothing to change.
-func (r *Reconciler) noChanges(ctx context.Context, s *scope) outcome.Outcome {
+func (r *Reconciler) noChanges(ctx context.Context, s *scope, plan plans.Plan) outcome.Outcome {
 	next, _, err := r.sequence(ctx, s)
 	if err != nil {
 		return outcome.Retry(v1alpha1.ReasonPublishFailed, err)
 	}
 	// Whatever was published before, also by a loop that died before it could say so, is older than this.
 	s.stack.Status.PlanSequence = next - 1
-	r.record(s, v1alpha1.PreviewNoChanges, "", fmt.Sprintf("nothing to change at commit %.12s", s.result.Facts.Commit))
+	message := fmt.Sprintf("nothing to change at commit %.12s", s.result.Facts.Commit)
+	if line := plans.PendingLine(s.stack.Status.Pending, len(s.result.Pending)); line != "" {
+		message += "; but " + line + " (status.pending)"
+	}
+	if n := plan.Summary.Unstable; n > 0 {
+		message += fmt.Sprintf("; but a second preview of the same world differed in %d inputs", n)
+	}
+	r.record(s, v1alpha1.PreviewNoChanges, "", message)
 	return outcome.Done()
+}
+
+// pending are the operations that the preview found cut off.
+func pending(result *workspace.Result) []plans.Pending {
+	found := make([]plans.Pending, 0, len(result.Pending))
+	for _, p := range result.Pending {
+		found = append(found, plans.Pending(p))
+	}
+	return found
+}
+
+// unplanned are the first pending operations without what a plan does about them, which only the plan knows.
+func unplanned(list []v1alpha1.PendingOperation) []v1alpha1.PendingOperation {
+	first := plans.FirstPending(slices.Clone(list))
+	for i := range first {
+		first[i].Effect, first[i].Message = "", ""
+	}
+	return first
 }
 
 // stillOurs makes sure that the Stack still waits for this preview: an old cache may hold one that was published long ago, and
@@ -129,6 +169,9 @@ func (r *Reconciler) stillOurs(ctx context.Context, s *scope) outcome.Outcome {
 	}
 	if op := stack.Status.Operation; stack.UID != s.stack.UID || op == nil || op.ID != s.stack.Status.Operation.ID {
 		return outcome.Wait(v1alpha1.ReasonPreviewing, "the preview was published already: looking again", 200*time.Millisecond)
+	}
+	if stack.Generation != s.stack.Generation {
+		return outcome.Wait(v1alpha1.ReasonPreviewing, "previewed; the Stack was edited in the meantime: looking again", 200*time.Millisecond)
 	}
 	return outcome.Done()
 }
@@ -197,6 +240,7 @@ func (r *Reconciler) spec(s *scope, plan plans.Plan, artifact v1alpha1.Artifact,
 	op := s.stack.Status.Operation
 	binding, err := plans.NewBinding(plans.BindingInput{
 		Repository: s.stack.Spec.ProjectRepo, Directory: s.stack.Spec.RepoDir, ConfigDigest: op.ConfigDigest, ConfigEntries: s.inputs.ConfigEntries,
+		Targets: s.stack.Spec.Targets, TargetDependents: s.stack.Spec.TargetDependents,
 		Refresh: op.Refresh, WorkspaceImage: op.WorkspaceImage, Facts: coreFacts(s.result.Facts),
 	})
 	if err != nil {
@@ -205,14 +249,22 @@ func (r *Reconciler) spec(s *scope, plan plans.Plan, artifact v1alpha1.Artifact,
 	return plans.NewSpec(plans.SpecInput{
 		Namespace: s.stack.Namespace, Cluster: r.settings.Cluster, Nonce: plans.Nonce(s.inputs.Key, op.ID),
 		Stack:    v1alpha1.StackReference{Name: s.stack.Name, UID: string(s.stack.UID), Generation: op.Generation, ResourceVersion: op.ResourceVersion},
-		Sequence: sequence, Operation: op.Operation, Trigger: op.Trigger, Binding: binding, Artifact: artifact,
+		Sequence: sequence, Operation: op.Operation, Trigger: op.Trigger, Authors: authors(op), Binding: binding, Artifact: artifact, Enforcement: enforcement(s.stack),
 		NotAfter: op.StartedAt.Add(r.timeToLive(s.stack)), Plan: plan, ChangesConfigMap: changesConfigMap,
 	})
 }
 
+// authors are those who wrote what was previewed. Nil: not known.
+func authors(op *v1alpha1.PreviewOperation) []string {
+	if op.Author == "" {
+		return nil
+	}
+	return []string{op.Author}
+}
+
 // coreFacts are what the agent found, as the core takes it.
 func coreFacts(found *workspace.Facts) plans.Facts {
-	f := plans.Facts{Commit: found.Commit, Tree: found.Tree, StateDigest: found.StateDigest, PulumiVersion: found.PulumiVersion, RefreshedDigest: found.RefreshedDigest}
+	f := plans.Facts{Commit: found.Commit, Tree: found.Tree, StateDigest: found.StateDigest, DriftDigest: found.DriftDigest, PulumiVersion: found.PulumiVersion}
 	for _, p := range found.Plugins {
 		f.Plugins = append(f.Plugins, v1alpha1.Plugin(p))
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/plangate/plangate/pkg/inputs"
 	"github.com/plangate/plangate/pkg/outcome"
 	"github.com/plangate/plangate/pkg/source"
-	"github.com/plangate/plangate/plans"
 )
 
 // look reads the Stack's Workspace, its plans, and the plan of its last preview.
@@ -62,6 +61,10 @@ func (r *Reconciler) resolveSource(ctx context.Context, s *scope) outcome.Outcom
 		return outcome.RetryAfter(v1alpha1.ReasonSourceUnavailable, err, r.settings.RetryInterval)
 	}
 	s.revision = revision
+	status := &s.stack.Status
+	if status.ObservedRevision != revision.Commit || status.ObservedGeneration != s.stack.Generation {
+		status.ObservedTree = ""
+	}
 	s.stack.Status.ObservedRevision = revision.Commit
 	s.stack.Status.ShortRevision = revision.Commit[:min(12, len(revision.Commit))]
 	return outcome.Done()
@@ -80,7 +83,6 @@ func (r *Reconciler) resolveInputs(ctx context.Context, s *scope) outcome.Outcom
 	}
 	s.configDigest, s.configEntries = digest, entries
 	s.stack.Status.ConfigDigest = digest
-	request := s.stack.Annotations[v1alpha1.AnnotationRequestPlan]
-	s.inputsDigest = plans.InputsDigest(s.stack.Generation, s.revision.Commit, digest, request)
+	s.settleInputs()
 	return outcome.Done()
 }

@@ -31,8 +31,10 @@ import (
 	"github.com/plangate/plangate/pkg/outcome"
 	"github.com/plangate/plangate/pkg/planstate"
 	"github.com/plangate/plangate/pkg/planstore"
+	"github.com/plangate/plangate/pkg/policies"
 	sourcepkg "github.com/plangate/plangate/pkg/source"
 	"github.com/plangate/plangate/plans"
+	"github.com/plangate/plangate/plans/approval"
 	"github.com/plangate/plangate/workspace"
 )
 
@@ -47,6 +49,7 @@ type Agents interface {
 	Start(ctx context.Context, t operations.Target, op *workspace.Operation) error
 	Result(ctx context.Context, t operations.Target, id string) (*workspace.Result, error)
 	Watch(t operations.Target, id string, wake func())
+	Look(ctx context.Context, t operations.Target, look *workspace.Look) (*workspace.Sight, error)
 }
 
 // Sources resolves what a Stack's source is at this moment.
@@ -54,14 +57,31 @@ type Sources interface {
 	ResolveNow(ctx context.Context, repository, branch, commit string) (sourcepkg.Revision, error)
 }
 
+// Admission proves that the policies are in force that vouch for approvals by annotation. fresh asks now; otherwise an answer of
+// a short while ago will do. An error: it is not known.
+type Admission interface {
+	Prove(ctx context.Context, plan *v1alpha1.UpdatePlan, fresh bool) (approval.Admission, error)
+}
+
 // Settings are the operator's settings for UpdatePlans.
 type Settings struct {
 	// Cluster is the id of the cluster: the UID of the namespace kube-system.
 	Cluster string
+	// StateCheckInterval is how often Pulumi's state is looked at while a plan waits. 0: never.
+	StateCheckInterval time.Duration
 	// Now is the clock. Nil: time.Now.
 	Now func() time.Time
 	// Audit takes the record of each plan that ends. Nil: nobody does.
 	Audit Auditor
+	// Admission vouches for approvals by annotation. Nil: nothing does, and none of them counts.
+	Admission Admission
+}
+
+// unproven vouches for nothing.
+type unproven struct{}
+
+func (unproven) Prove(context.Context, *v1alpha1.UpdatePlan, bool) (approval.Admission, error) {
+	return approval.Admission{}, nil
 }
 
 // Auditor takes records. It may be given one twice, and must not lose one that it took without an error.
@@ -79,8 +99,11 @@ type Reconciler struct {
 	store    *planstore.Store
 	recorder events.EventRecorder
 	settings Settings
-	now      func() time.Time
-	wakeups  chan event.GenericEvent
+	// admission is settings.Admission, or what vouches for nothing.
+	admission Admission
+	policies  *policies.Gatherer
+	now       func() time.Time
+	wakeups   chan event.GenericEvent
 }
 
 // New returns a Reconciler.
@@ -88,9 +111,13 @@ func New(c client.Client, uncached client.Reader, agents Agents, sources Sources
 	if settings.Now == nil {
 		settings.Now = time.Now
 	}
+	if settings.Admission == nil {
+		settings.Admission = unproven{}
+	}
 	return &Reconciler{
-		client: c, uncached: uncached, agents: agents, sources: sources, inputs: in, store: store, recorder: recorder, settings: settings,
-		now: settings.Now, wakeups: make(chan event.GenericEvent, 1024),
+		client: c, uncached: uncached, agents: agents, sources: sources, inputs: in, store: store, recorder: recorder, settings: settings, admission: settings.Admission,
+		policies: policies.New(c, uncached),
+		now:      settings.Now, wakeups: make(chan event.GenericEvent, 1024),
 	}
 }
 
@@ -107,12 +134,15 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, concurrency in
 		return err
 	}
 	ownChanges := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+	specChanged := builder.WithPredicates(predicate.GenerationChangedPredicate{})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("updateplan").
 		For(&v1alpha1.UpdatePlan{}, builder.WithPredicates(ownChanges)).
 		Watches(&v1alpha1.Stack{}, handler.EnqueueRequestsFromMapFunc(r.openPlans)).
 		Watches(&v1alpha1.Workspace{}, handler.EnqueueRequestsFromMapFunc(r.openPlans)).
 		Watches(&v1alpha1.UpdatePlan{}, handler.EnqueueRequestsFromMapFunc(r.olderPlans), builder.WithPredicates(createdOnly())).
+		Watches(&v1alpha1.ApprovalPolicy{}, handler.EnqueueRequestsFromMapFunc(policies.OpenPlans(r.client)), specChanged).
+		Watches(&v1alpha1.ClusterApprovalPolicy{}, handler.EnqueueRequestsFromMapFunc(policies.OpenPlans(r.client)), specChanged).
 		WatchesRawSource(source.Channel(r.wakeups, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
 		Complete(r)
@@ -167,6 +197,7 @@ func (r *Reconciler) wake(key types.NamespacedName) func() {
 // +kubebuilder:rbac:groups=plangate.dev,resources=updateplans/status,verbs=get;patch
 // +kubebuilder:rbac:groups=plangate.dev,resources=updateplans/finalizers,verbs=update
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,resourceNames=updateplans.plangate.dev,verbs=get
 
 // Reconcile takes one UpdatePlan a step further.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {

@@ -6,9 +6,11 @@ package updateplan
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/plangate/plangate/api/v1alpha1"
 	"github.com/plangate/plangate/pkg/inputs"
+	"github.com/plangate/plangate/pkg/operations"
 	"github.com/plangate/plangate/pkg/outcome"
 	"github.com/plangate/plangate/pkg/source"
 	"github.com/plangate/plangate/pkg/workspaces"
@@ -32,6 +34,10 @@ func (r *Reconciler) stillFresh(ctx context.Context, s *scope) outcome.Outcome {
 	if err != nil && !source.IsNotFound(err) {
 		return outcome.RetryAfter(v1alpha1.ReasonSourceUnavailable, err, agentPause)
 	}
+	commit, o := r.sameProject(ctx, s, revision)
+	if o.Kind != outcome.KindDone {
+		return o
+	}
 	image, err := workspaces.Image(ctx, r.uncached, s.plan.Namespace, *s.ws.Status.Pod)
 	switch {
 	case err != nil:
@@ -41,8 +47,9 @@ func (r *Reconciler) stillFresh(ctx context.Context, s *scope) outcome.Outcome {
 	}
 	s.inputs, s.ref = in, revision.Ref
 	now := s.plan.Spec.Binding
-	now.Repository, now.Directory, now.Revision, now.WorkspaceImage = spec.ProjectRepo, spec.RepoDir, revision.Commit, image
+	now.Repository, now.Directory, now.Revision, now.WorkspaceImage = spec.ProjectRepo, spec.RepoDir, commit, image
 	now.ConfigDigest, now.ConfigEntries, now.Refresh = in.ConfigDigest, in.ConfigEntries, spec.Refresh || s.plan.Spec.Binding.Refresh
+	now.Targets, now.TargetDependents = spec.Targets, spec.TargetDependents
 	if mismatches := plans.Compare(s.plan.Spec.Binding, now); len(mismatches) > 0 {
 		s.mismatches = mismatches
 		s.obsolete = &ending{v1alpha1.ReasonStale, "nothing was changed: " + words(mismatches)}
@@ -50,9 +57,36 @@ func (r *Reconciler) stillFresh(ctx context.Context, s *scope) outcome.Outcome {
 	return outcome.Done()
 }
 
+// sameProject returns the bound commit when the newest one changes nothing of the project, and else the newest one. Then the
+// bound commit is what is checked out and applied; the agent compares its tree.
+func (r *Reconciler) sameProject(ctx context.Context, s *scope, newest source.Revision) (string, outcome.Outcome) {
+	bound, status := s.plan.Spec.Binding, s.stack.Status
+	switch {
+	case newest.Commit == bound.Revision, newest.Commit == "":
+		return newest.Commit, outcome.Done()
+	case status.ObservedRevision == newest.Commit && status.ObservedTree == bound.Tree:
+		return bound.Revision, outcome.Done()
+	}
+	sight, err := r.agents.Look(ctx, workspaces.Target(s.ws), &workspace.Look{Type: workspace.LookSource, Operation: workspace.Operation{
+		Source: workspace.Source{URL: bound.Repository, Commit: newest.Commit, Ref: newest.Ref, Dir: bound.Directory, Paths: s.stack.Spec.ProjectPaths},
+	}})
+	switch {
+	case operations.IsInvalid(err), operations.IsUnimplemented(err):
+		return newest.Commit, outcome.Done()
+	case err != nil:
+		return "", outcome.RetryAfter(v1alpha1.ReasonApproved, err, agentPause)
+	case sight.Pending:
+		return "", outcome.Wait(v1alpha1.ReasonApproved, fmt.Sprintf("approved; finding out whether commit %.12s touches the project", newest.Commit), time.Second)
+	case sight.Reason == "" && sight.Tree == bound.Tree:
+		return bound.Revision, outcome.Done()
+	default:
+		return newest.Commit, outcome.Done()
+	}
+}
+
 // expected is the part of the binding that the agent compares.
 func expected(bound v1alpha1.Binding) *workspace.Facts {
-	f := &workspace.Facts{Commit: bound.Revision, Tree: bound.Tree, StateDigest: bound.StateDigest, PulumiVersion: bound.PulumiVersion, RefreshedDigest: bound.RefreshedDigest}
+	f := &workspace.Facts{Commit: bound.Revision, Tree: bound.Tree, StateDigest: bound.StateDigest, DriftDigest: bound.DriftDigest, PulumiVersion: bound.PulumiVersion}
 	for _, p := range bound.Plugins {
 		f.Plugins = append(f.Plugins, workspace.Plugin(p))
 	}

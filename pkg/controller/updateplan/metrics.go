@@ -20,8 +20,26 @@ var mismatchesTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Help: "Bound facts that had moved when a plan ended Stale, by field of spec.binding.",
 }, []string{"field"})
 
+// refusedTotal counts approvals and rejections that were written and did not count. What the API server refuses to write is in
+// its own metrics: apiserver_validating_admission_policy_check_total.
+var refusedTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
+	Name: "plangate_updateplan_decisions_refused_total",
+	Help: "Approvals and rejections that were written on an UpdatePlan and refused by the operator, by why.",
+}, []string{"reason"})
+
+// refusals are all words for why a decision can be refused.
+var refusals = []v1alpha1.Refusal{
+	v1alpha1.RefusedMalformed, v1alpha1.RefusedOtherDigest, v1alpha1.RefusedUnknownAnnotation, v1alpha1.RefusedNotStamped,
+	v1alpha1.RefusedNotEnforced, v1alpha1.RefusedAuthor, v1alpha1.RefusedRepeated, v1alpha1.RefusedTooLate,
+	v1alpha1.RefusedInvalid, v1alpha1.RefusedTooLong, v1alpha1.RefusedTooMany, v1alpha1.RefusedOtherStatement, v1alpha1.RefusedOtherPurpose,
+	v1alpha1.RefusedOtherCluster, v1alpha1.RefusedUnknownSigner, v1alpha1.RefusedSignerExpired, v1alpha1.RefusedSignerNotForStack, v1alpha1.RefusedTokenStale,
+}
+
 func init() {
-	metrics.Registry.MustRegister(mismatchesTotal)
+	metrics.Registry.MustRegister(mismatchesTotal, refusedTotal)
+	for _, refusal := range refusals {
+		refusedTotal.WithLabelValues(string(refusal))
+	}
 	for _, field := range plans.BoundFields() {
 		mismatchesTotal.WithLabelValues(field)
 	}
@@ -39,6 +57,15 @@ func countMismatches(s *scope) {
 	for _, m := range moved {
 		mismatchesTotal.WithLabelValues(label(m.Field)).Inc()
 	}
+}
+
+// countRefused counts a decision that was refused, and written down just now.
+func countRefused(d v1alpha1.Decision) {
+	reason := string(d.Refusal)
+	if !slices.Contains(refusals, d.Refusal) {
+		reason = "other"
+	}
+	refusedTotal.WithLabelValues(reason).Inc()
 }
 
 // label keeps the label's values few, whatever an agent says.

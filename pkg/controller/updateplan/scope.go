@@ -37,6 +37,8 @@ type scope struct {
 	mismatches []v1alpha1.Mismatch
 	// verdict is what was decided about the approval in this loop.
 	verdict approval.Verdict
+	// approval is what the agent verifies again, set by the checks before an apply.
+	approval *workspace.Approval
 	// stack is the Stack, read past the cache; set by the checks before an apply.
 	stack *v1alpha1.Stack
 	// ws is the Stack's Workspace.

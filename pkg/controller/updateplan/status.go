@@ -26,8 +26,10 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *scope, stopped outcome.
 		return err
 	}
 	countMismatches(s)
+	r.tellReleased(s)
 	for _, d := range s.verdict.Decisions {
 		if d.Verdict == v1alpha1.DecisionRefused {
+			countRefused(d)
 			events.Emit(r.recorder, s.plan, "Warning", "ApprovalRefused", "Verify", d.Reason)
 		}
 	}
@@ -54,6 +56,10 @@ func computeStatus(s *scope, stopped outcome.Stopped) {
 		status.Diff = plans.DiffLines(&s.plan.Spec)
 	}
 	status.Decisions = approval.Record(status.Decisions, s.verdict.Decisions)
+	if s.verdict.Unguarded && status.UnguardedSince == nil {
+		since := metav1.NewTime(s.now)
+		status.UnguardedSince = &since
+	}
 	if s.result != nil && status.Operation != nil && status.Operation.Result == "" {
 		progress(status.Operation, s.result)
 	}
@@ -73,12 +79,12 @@ func setApproved(set conditions.Setter, s *scope) {
 	case s.verdict.State == approval.Rejected:
 		set.False(v1alpha1.ConditionApproved, v1alpha1.ReasonRejected, s.verdict.Message)
 	case s.verdict.State == approval.Waiting:
-		set.Unknown(v1alpha1.ConditionApproved, v1alpha1.ReasonWaitingForApproval, s.verdict.Message)
+		set.Unknown(v1alpha1.ConditionApproved, s.verdict.Reason, s.verdict.Message)
 	case conditions.Reason(s.plan.Status.Conditions, v1alpha1.ConditionApproved) == "":
 		set.Unknown(v1alpha1.ConditionApproved, v1alpha1.ReasonWaitingForApproval, "nobody has decided on the plan")
 	}
 	if s.verdict.Requirements != "" {
-		s.plan.Status.Requirements = s.verdict.Requirements
+		s.plan.Status.Requirements, s.plan.Status.Policy = s.verdict.Requirements, s.verdict.Policy
 	}
 }
 
@@ -142,6 +148,9 @@ func setReady(set conditions.Setter, s *scope, o outcome.Outcome) {
 	case planstate.Approved, planstate.Applying:
 		if o.Kind == outcome.KindWait || o.Kind == outcome.KindRetry {
 			message = o.Message
+		}
+		if o.Kind == outcome.KindWait && o.Reason == v1alpha1.ReasonLocked {
+			reason = v1alpha1.ReasonLocked
 		}
 		set.Unknown(v1alpha1.ConditionReady, reason, message)
 		set.True(v1alpha1.ConditionReconciling, v1alpha1.ReasonProgressing, message)

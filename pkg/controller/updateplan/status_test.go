@@ -58,8 +58,14 @@ func TestWhatEndsAPlan(t *testing.T) {
 		"another Stack":          {reason: "of the same name", stack: theStack(func(s *v1alpha1.Stack) { s.UID = "other" }), want: v1alpha1.ReasonStackGone},
 		"a Stack on its way out": {reason: "nobody wants it", stack: theStack(func(s *v1alpha1.Stack) { s.DeletionTimestamp = &now; s.Generation = 2 }), want: v1alpha1.ReasonStackGone},
 		"an edit":                {reason: "before its controller saw it", stack: theStack(func(s *v1alpha1.Stack) { s.Generation = 2 }), want: v1alpha1.ReasonSuperseded},
-		"a new commit":           {reason: "the plan is of another", stack: theStack(func(s *v1alpha1.Stack) { s.Status.ObservedRevision = builder.OtherCommit }), want: v1alpha1.ReasonSuperseded},
-		"another configuration":  {reason: "the plan is of another", stack: theStack(func(s *v1alpha1.Stack) { s.Status.ConfigDigest = "other" }), want: v1alpha1.ReasonSuperseded},
+		"a new commit": {reason: "the plan is of another", stack: theStack(func(s *v1alpha1.Stack) {
+			s.Status.ObservedRevision, s.Status.ObservedTree = builder.OtherCommit, builder.Commit
+		}), want: v1alpha1.ReasonSuperseded},
+		"a new commit that touches nothing of the project": {reason: "the plan is as good as one of it", stack: theStack(func(s *v1alpha1.Stack) {
+			s.Status.ObservedRevision, s.Status.ObservedTree = builder.OtherCommit, builder.OtherCommit
+		})},
+		"a new commit that nobody has looked at": {reason: "it may touch nothing", stack: theStack(func(s *v1alpha1.Stack) { s.Status.ObservedRevision = builder.OtherCommit })},
+		"another configuration":                  {reason: "the plan is of another", stack: theStack(func(s *v1alpha1.Stack) { s.Status.ConfigDigest = "other" }), want: v1alpha1.ReasonSuperseded},
 		"a status from before": {reason: "it says nothing of this spec", stack: theStack(func(s *v1alpha1.Stack) {
 			s.Status.ObservedGeneration, s.Status.ObservedRevision = 0, builder.OtherCommit
 		})},
@@ -136,7 +142,7 @@ func TestComputeStatus(t *testing.T) {
 		howTo  bool
 	}{
 		"waiting": {
-			reason: "nobody works on it: not Reconciling", facts: []func(*scope){verdict(approval.Verdict{State: approval.Waiting, Message: "m"})},
+			reason: "nobody works on it: not Reconciling", facts: []func(*scope){verdict(approval.Verdict{State: approval.Waiting, Reason: v1alpha1.ReasonWaitingForApproval, Message: "m"})},
 			o: outcome.Wait(v1alpha1.ReasonWaitingForApproval, "m", 0), howTo: true,
 			want: map[string]string{"Approved": "Unknown WaitingForApproval", "Applied": "Unknown NotApplied", "Obsolete": "False Current", "Recorded": "Unknown NotRecorded", "Ready": "False WaitingForApproval"},
 		},

@@ -20,7 +20,6 @@ import (
 	"github.com/plangate/plangate/pkg/outcome"
 	"github.com/plangate/plangate/pkg/planstore"
 	"github.com/plangate/plangate/pkg/workspaces"
-	"github.com/plangate/plangate/plans/approval"
 	"github.com/plangate/plangate/workspace"
 )
 
@@ -47,7 +46,7 @@ func (r *Reconciler) apply(ctx context.Context, s *scope) outcome.Outcome {
 	if s.started() {
 		return r.follow(ctx, s)
 	}
-	for _, step := range []func(context.Context, *scope) outcome.Outcome{r.readiness, r.stillFresh, r.intend} {
+	for _, step := range []func(context.Context, *scope) outcome.Outcome{r.readiness, r.waitForLock, r.stillFresh, r.intend} {
 		if o := step(ctx, s); o.Kind != outcome.KindDone || s.ended() {
 			return o
 		}
@@ -101,9 +100,6 @@ func (r *Reconciler) intend(ctx context.Context, s *scope) outcome.Outcome {
 		// Somebody rejected it, approved it otherwise, or this loop worked from an old cache.
 		return outcome.Wait(v1alpha1.ReasonApproved, "approved; the plan was written to in the meantime: looking again", 200*time.Millisecond)
 	}
-	if v := approval.Verify(approval.Input{Plan: fresh, Cluster: r.settings.Cluster, Now: r.now()}); !v.Allows() {
-		return outcome.Wait(v1alpha1.ReasonWaitingForApproval, v.Message, time.Second)
-	}
 	// The remote may have taken its time to answer.
 	stack := &v1alpha1.Stack{}
 	if err := r.uncached.Get(ctx, client.ObjectKeyFromObject(s.stack), stack); err != nil {
@@ -112,10 +108,19 @@ func (r *Reconciler) intend(ctx context.Context, s *scope) outcome.Outcome {
 	if stack.UID != s.stack.UID || stack.Generation != s.stack.Generation || stack.Status.Operation != nil {
 		return outcome.Wait(v1alpha1.ReasonApproved, "approved; the Stack was written to in the meantime: looking again", 200*time.Millisecond)
 	}
+	host, err := workspaces.Host(ctx, r.uncached, s.plan.Namespace, *s.ws.Status.Pod)
+	if err != nil {
+		return outcome.Retry(v1alpha1.ReasonReconcileError, err)
+	}
+	// Last, so that nothing lies between what authorises the apply and the intent.
+	if o := r.authorised(ctx, s, fresh); o.Kind != outcome.KindDone {
+		return o
+	}
 	summary := s.plan.Spec.Summary
 	s.plan.Status.Operation = &v1alpha1.ApplyOperation{
-		ID: string(uuid.NewUUID()), Pod: *s.ws.Status.Pod, StartedAt: metav1.NewTime(s.now),
-		Total: summary.Create + summary.Update + summary.Replace + summary.Delete + summary.Other,
+		ID: string(uuid.NewUUID()), Pod: *s.ws.Status.Pod, Host: conditions.Shorten(host, 64), StartedAt: metav1.NewTime(s.now),
+		Unlock: conditions.Shorten(stack.Annotations[v1alpha1.AnnotationUnlock], 253),
+		Total:  summary.Create + summary.Update + summary.Replace + summary.Delete + summary.Other,
 	}
 	waiting := outcome.Wait(v1alpha1.ReasonApplying, "starting", 0)
 	if err := r.writeStatus(ctx, s, outcome.Stopped{Step: stepApply, Outcome: waiting}); err != nil {
@@ -136,18 +141,22 @@ func (r *Reconciler) start(ctx context.Context, s *scope) outcome.Outcome {
 	if err != nil {
 		return outcome.RetryAfter(v1alpha1.ReasonApplying, err, agentPause)
 	}
+	release, err := r.mayRelease(ctx, s)
+	if err != nil {
+		return outcome.RetryAfter(v1alpha1.ReasonApplying, err, agentPause)
+	}
 	op, bound := s.plan.Status.Operation, s.plan.Spec.Binding
 	order := &workspace.Operation{
 		ID: op.ID, Type: workspace.Apply, PodUID: op.Pod.UID,
-		Source: workspace.Source{URL: bound.Repository, Commit: bound.Revision, Ref: s.ref, Dir: bound.Directory},
+		Source: workspace.Source{URL: bound.Repository, Commit: bound.Revision, Ref: s.ref, Dir: bound.Directory, Paths: s.stack.Spec.ProjectPaths},
 		Expect: expected(bound),
-		Plan:   planFile, PlanDigest: s.plan.Spec.Artifact.Digest,
+		Plan:   planFile, PlanDigest: s.plan.Spec.Artifact.Digest, Release: release, Approval: s.approval,
 	}
 	s.inputs.Operation(s.stack, order)
-	order.Options.Refresh = bound.Refresh
 	if s.plan.Spec.Operation == v1alpha1.PlanOperationRefresh {
 		order.Type = workspace.Accept
 	}
+	order.Options = workspace.Options{Refresh: bound.Refresh, Targets: bound.Targets, TargetDependents: bound.TargetDependents}
 	target := workspaces.Target(s.ws)
 	err = r.agents.Start(ctx, target, order)
 	switch {
@@ -168,9 +177,16 @@ func (r *Reconciler) follow(ctx context.Context, s *scope) outcome.Outcome {
 	if s.ws == nil || s.ws.Status.Pod == nil || s.ws.Status.Pod.UID != op.Pod.UID || s.ws.Status.Address == "" {
 		return r.lookForPod(ctx, s)
 	}
-	target := workspaces.Target(s.ws)
+	return r.ask(ctx, s, workspaces.Target(s.ws))
+}
+
+// ask asks an agent how the operation stands.
+func (r *Reconciler) ask(ctx context.Context, s *scope, target operations.Target) outcome.Outcome {
+	op := s.plan.Status.Operation
 	result, err := r.agents.Result(ctx, target, op.ID)
 	switch {
+	case operations.IsNotFound(err) && (s.ws == nil || s.ws.Status.Pod == nil || s.ws.Status.Pod.UID != op.Pod.UID):
+		return r.neverStarted(s, v1alpha1.ReasonApplyFailed, fmt.Sprintf("pod %q, in which it was to be started, is no longer that of the Workspace", op.Pod.Name))
 	case operations.IsNotFound(err):
 		return r.startLate(ctx, s)
 	case err != nil:
@@ -179,6 +195,8 @@ func (r *Reconciler) follow(ctx context.Context, s *scope) outcome.Outcome {
 		s.result = result
 		r.agents.Watch(target, op.ID, r.wake(s.key()))
 		return outcome.Wait(v1alpha1.ReasonApplying, fmt.Sprintf("running in pod %q", op.Pod.Name), watchTimer)
+	case isLocked(result) && s.plan.DeletionTimestamp.IsZero():
+		return r.locked(ctx, s, result)
 	default:
 		s.result = result
 		return outcome.Done()
@@ -207,16 +225,22 @@ func (r *Reconciler) startLate(ctx context.Context, s *scope) outcome.Outcome {
 	if !s.now.Before(s.plan.Spec.NotAfter.Time) {
 		return r.neverStarted(s, v1alpha1.ReasonExpired, "the plan expired before it could be started")
 	}
+	if o := r.authorised(ctx, s, s.plan); o.Kind != outcome.KindDone {
+		return o
+	}
 	return r.start(ctx, s)
 }
 
-// lookForPod decides what becomes of an operation whose pod the Workspace does not name.
+// lookForPod decides what becomes of an operation whose pod the Workspace does not name. A pod whose Workspace was torn away
+// goes on with it all the same, and its agent tells.
 func (r *Reconciler) lookForPod(ctx context.Context, s *scope) outcome.Outcome {
 	pod := s.plan.Status.Operation.Pod
-	lives, err := workspaces.PodLives(ctx, r.uncached, s.plan.Namespace, pod)
+	target, lives, err := workspaces.PodTarget(ctx, r.uncached, s.plan.Namespace, pod)
 	switch {
 	case err != nil:
 		return outcome.Retry(v1alpha1.ReasonReconcileError, err)
+	case lives && target.Address != "":
+		return r.askOrphan(ctx, s, target)
 	case lives:
 		return outcome.Wait(v1alpha1.ReasonApplying, fmt.Sprintf("pod %q does not answer", pod.Name), agentPause)
 	default:
@@ -228,11 +252,22 @@ func (r *Reconciler) lookForPod(ctx context.Context, s *scope) outcome.Outcome {
 	}
 }
 
+// askOrphan asks the agent in a pod that the Workspace does not name. It answers as the agent of the Workspace that it was made
+// for, or, once its certificate was renewed under the same name, as that of the present one.
+func (r *Reconciler) askOrphan(ctx context.Context, s *scope, target operations.Target) outcome.Outcome {
+	o := r.ask(ctx, s, target)
+	if o.Kind != outcome.KindRetry || s.ws == nil || string(s.ws.UID) == target.WorkspaceUID {
+		return o
+	}
+	target.WorkspaceUID = string(s.ws.UID)
+	return r.ask(ctx, s, target)
+}
+
 // neverStarted ends a plan whose operation certainly was not started.
 func (r *Reconciler) neverStarted(s *scope, reason, message string) outcome.Outcome {
 	now := metav1.NewTime(s.now)
 	op := s.plan.Status.Operation
-	op.Result, op.EndedAt, op.Mismatches = reason, &now, s.mismatches
+	op.Result, op.EndedAt, op.Mismatches, s.plan.Status.Lock = reason, &now, s.mismatches, nil
 	op.Message = conditions.Shorten("nothing was changed: "+strings.TrimPrefix(message, "nothing was changed: "), maxMessage)
 	return outcome.Done()
 }

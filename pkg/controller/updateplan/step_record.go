@@ -5,6 +5,7 @@ package updateplan
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +14,7 @@ import (
 	"github.com/plangate/plangate/api/v1alpha1"
 	"github.com/plangate/plangate/pkg/apply"
 	"github.com/plangate/plangate/pkg/conditions"
+	"github.com/plangate/plangate/pkg/locks"
 	"github.com/plangate/plangate/pkg/outcome"
 	"github.com/plangate/plangate/pkg/planstate"
 	"github.com/plangate/plangate/workspace"
@@ -29,6 +31,9 @@ func (r *Reconciler) record(ctx context.Context, s *scope) outcome.Outcome {
 	if s.result != nil && s.plan.Status.Operation.Result == "" {
 		shown, note, err := r.keepOutputs(ctx, s)
 		if err != nil {
+			return outcome.Retry(v1alpha1.ReasonReconcileError, err)
+		}
+		if err := r.reportSteps(ctx, s); err != nil {
 			return outcome.Retry(v1alpha1.ReasonReconcileError, err)
 		}
 		finish(s)
@@ -53,6 +58,11 @@ func (r *Reconciler) record(ctx context.Context, s *scope) outcome.Outcome {
 func finish(s *scope) {
 	op, res := s.plan.Status.Operation, s.result
 	op.Result, op.Message = ended(res)
+	if text := stepWords(op.Steps); text != "" {
+		op.Message = text + "; " + op.Message
+	}
+	s.plan.Status.Lock = nil
+	s.plan.Status.ReleasedLocks = locks.Released(s.plan.Status.ReleasedLocks, res.Released)
 	if !res.EndedAt.IsZero() {
 		at := metav1.NewTime(res.EndedAt)
 		op.EndedAt = &at
@@ -69,8 +79,25 @@ func finish(s *scope) {
 	if res.Outcome == workspace.Stale {
 		op.Message = "nothing was changed: " + words(op.Mismatches)
 	}
-	op.Message = conditions.Shorten(op.Message, maxMessage)
+	op.Message = conditions.Shorten(op.Message, maxMessage-maxHint) + hint(s.plan)
 	op.Permalink, op.LogTail = conditions.Shorten(res.Permalink, 2048), conditions.Shorten(res.LogTail, 8192)
+}
+
+// maxHint bounds what hint says.
+const maxHint = 256
+
+// hint says what could tell why a plan was violated.
+func hint(plan *v1alpha1.UpdatePlan) string {
+	switch n := plan.Spec.Summary.Unstable; {
+	case plan.Status.Operation.Result != v1alpha1.ReasonViolated:
+		return ""
+	case n > 0:
+		return fmt.Sprintf(" (the plan named %d unstable inputs, which differed between two previews already)", n)
+	case plan.Spec.Enforcement == v1alpha1.EnforcementProbe:
+		return ""
+	default:
+		return " (if it was the program that differed from one run to the next: spec.plan.enforcement: Probe on the Stack names such inputs in the next plan)"
+	}
 }
 
 // boundName is the binding's name for what the agent compared.

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plangate/plangate/api/v1alpha1"
+	"github.com/plangate/plangate/pkg/locks"
 	"github.com/plangate/plangate/pkg/outcome"
 	"github.com/plangate/plangate/plans"
 )
@@ -41,6 +42,9 @@ func (r *Reconciler) supersede(ctx context.Context, s *scope) outcome.Outcome {
 	}
 	if !s.now.Before(s.plan.Spec.NotAfter.Time) {
 		s.obsolete = &ending{v1alpha1.ReasonExpired, fmt.Sprintf("nobody approved and applied it before %s", s.plan.Spec.NotAfter.UTC().Format("2006-01-02T15:04:05Z"))}
+		if wait := s.plan.Status.Lock; wait != nil {
+			s.obsolete.message += "; it waited for a lock: " + locks.Text(wait.Locks)
+		}
 	}
 	return outcome.Done()
 }
@@ -60,8 +64,8 @@ func moved(plan *v1alpha1.UpdatePlan, stack *v1alpha1.Stack) *ending {
 	case stack.Status.ObservedGeneration != stack.Generation:
 		// What the status says is of another spec.
 		return nil
-	case stack.Status.ObservedRevision != "" && stack.Status.ObservedRevision != bound.Revision:
-		return &ending{v1alpha1.ReasonSuperseded, fmt.Sprintf("there is a newer commit: was %.12s, is %.12s", bound.Revision, stack.Status.ObservedRevision)}
+	case touched(bound, stack):
+		return &ending{v1alpha1.ReasonSuperseded, fmt.Sprintf("there is a newer commit that touches the project: was %.12s, is %.12s", bound.Revision, stack.Status.ObservedRevision)}
 	case stack.Status.ConfigDigest != "" && stack.Status.ConfigDigest != bound.ConfigDigest:
 		return &ending{v1alpha1.ReasonSuperseded, configMoved}
 	case previewedSince(plan, stack):
@@ -69,6 +73,13 @@ func moved(plan *v1alpha1.UpdatePlan, stack *v1alpha1.Stack) *ending {
 	default:
 		return nil
 	}
+}
+
+// touched reports whether the newest commit is another one, and is known to change something of the project. As long as that is
+// not known the plan waits: before an apply it is found out.
+func touched(bound v1alpha1.Binding, stack *v1alpha1.Stack) bool {
+	status := stack.Status
+	return status.ObservedRevision != "" && status.ObservedRevision != bound.Revision && status.ObservedTree != "" && status.ObservedTree != bound.Tree
 }
 
 // configMoved is what is said when the spec is the same and the configuration is not.

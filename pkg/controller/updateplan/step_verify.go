@@ -14,12 +14,20 @@ import (
 	"github.com/plangate/plangate/plans/approval"
 )
 
+// proofTimer is when to look again whether the admission policies are in force that were not.
+const proofTimer = 10 * time.Second
+
 // verify decides whether the plan is approved, rejected, or still waits.
 func (r *Reconciler) verify(ctx context.Context, s *scope) outcome.Outcome {
 	if s.started() || s.ended() {
 		return outcome.Done()
 	}
-	s.verdict = approval.Verify(approval.Input{Plan: s.plan, Cluster: r.settings.Cluster, Now: s.now})
+	// An approval that was not seen before counts if the policies are in force now, after it was read.
+	verdict, err := r.decide(ctx, s.plan, question{now: s.now, proof: approval.HasUnseenApproval(s.plan)})
+	if err != nil {
+		return outcome.Retry(v1alpha1.ReasonWaitingForApproval, err)
+	}
+	s.verdict = verdict.Verdict
 	for _, d := range s.verdict.Decisions {
 		log.FromContext(ctx).Info("Decided", "verdict", d.Verdict, "by", d.By, "verified", d.Verified, "reason", d.Reason, "planDigest", s.plan.Spec.Digest)
 	}
@@ -27,7 +35,7 @@ func (r *Reconciler) verify(ctx context.Context, s *scope) outcome.Outcome {
 	case approval.Approved, approval.Rejected:
 		return outcome.Done()
 	case approval.Waiting:
-		return outcome.Wait(v1alpha1.ReasonWaitingForApproval, s.verdict.Message, s.untilExpiry())
+		return r.whileWaiting(ctx, s)
 	case approval.Ended:
 		s.obsolete = &ending{s.verdict.Reason, s.verdict.Message}
 		return outcome.Done()

@@ -101,7 +101,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	ws := &v1alpha1.Workspace{}
 	if err := r.client.Get(ctx, req.NamespacedName, ws); err != nil {
 		if apierrors.IsNotFound(err) {
-			return ctrl.Result{}, r.sweep(ctx, req.NamespacedName)
+			after, err := r.sweep(ctx, req.NamespacedName)
+			return ctrl.Result{RequeueAfter: after}, err
 		}
 		return ctrl.Result{}, err
 	}

@@ -5,12 +5,14 @@ package workspace
 
 import (
 	"bytes"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,6 +34,8 @@ const (
 	userID = 1000
 	// gracePeriod lets a running update reach the end of its step and release its lock.
 	gracePeriod = 300
+	// maxHostName is the longest that a host name may be.
+	maxHostName = 63
 	// stopMargin is what of it is left for the agent itself.
 	stopMargin = 20
 
@@ -39,10 +43,15 @@ const (
 	volumeWork = "plangate-work"
 	volumeTmp  = "plangate-tmp"
 	volumeTLS  = "plangate-tls"
+	// volumeSigners is there when signers are required.
+	volumeSigners = "plangate-signers"
 
-	dirBin  = "/plangate/bin"
-	dirWork = "/plangate/work"
-	dirTLS  = "/plangate/tls"
+	dirBin     = "/plangate/bin"
+	dirWork    = "/plangate/work"
+	dirTLS     = "/plangate/tls"
+	dirSigners = "/plangate/signers"
+	// fileSigners is the key of the object that holds the required signers.
+	fileSigners = "signers.yaml"
 )
 
 // podName is the name of a Workspace's pod. It is always the same, so that there are never two.
@@ -90,7 +99,16 @@ func renderPod(ws *v1alpha1.Workspace, settings Settings) (*corev1.Pod, string, 
 	sum := sha256.Sum256(text)
 	digest := "sha256:" + hex.EncodeToString(sum[:])
 	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, annotationTemplate, digest)
+	// No two pods have one host name, ever: by it a lock that Pulumi left in a pod that is gone is known to be ours.
+	pod.Spec.Hostname = hostName(pod.Name)
 	return pod, digest, nil
+}
+
+// hostName is a new host name for a pod: its name, cut to what a host name may be, and 40 random bits.
+func hostName(pod string) string {
+	id := strings.ToLower(rand.Text()[:8])
+	base := strings.Trim(strings.ReplaceAll(pod, ".", "-"), "-")
+	return strings.Trim(base[:min(len(base), maxHostName-len(id)-1)], "-") + "-" + id
 }
 
 func overlay(pod *corev1.Pod, patch []byte) (*corev1.Pod, error) {
@@ -121,7 +139,7 @@ func basePod(ws *v1alpha1.Workspace, settings Settings) *corev1.Pod {
 		AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes, RunAsNonRoot: &yes,
 		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 	}
-	return &corev1.Pod{
+	pod := &corev1.Pod{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{
 			Labels: map[string]string{"app.kubernetes.io/name": "plangate-workspace", "app.kubernetes.io/managed-by": "plangate"},
@@ -145,6 +163,27 @@ func basePod(ws *v1alpha1.Workspace, settings Settings) *corev1.Pod {
 			},
 		},
 	}
+	requireSigners(ws, &pod.Spec)
+	return pod
+}
+
+// requireSigners gives the agent the file with those without whose signature it applies nothing. It is a folder that is
+// mounted, and not the file, so that changes arrive.
+func requireSigners(ws *v1alpha1.Workspace, spec *corev1.PodSpec) {
+	required := ws.Spec.RequiredSigners
+	if required == nil {
+		return
+	}
+	volume := corev1.Volume{Name: volumeSigners}
+	if required.Secret != "" {
+		volume.Secret = &corev1.SecretVolumeSource{SecretName: required.Secret}
+	} else {
+		volume.ConfigMap = &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: required.ConfigMap}}
+	}
+	spec.Volumes = append(spec.Volumes, volume)
+	c := &spec.Containers[0]
+	c.Command = append(c.Command, "--require-signers="+dirSigners+"/"+fileSigners)
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: volumeSigners, MountPath: dirSigners, ReadOnly: true})
 }
 
 func workVolume(ws *v1alpha1.Workspace) corev1.Volume {

@@ -52,6 +52,34 @@ func TestThePodMeetsTheRestrictedStandard(t *testing.T) {
 	}
 }
 
+// requiredSigners tells which ConfigMap or Secret is mounted where, and what the agent is told of it.
+func requiredSigners(p *corev1.Pod) any {
+	var words string
+	for _, v := range p.Spec.Volumes {
+		if v.Name != volumeSigners {
+			continue
+		}
+		if v.ConfigMap != nil {
+			words += v.ConfigMap.Name
+		}
+		words += "/"
+		if v.Secret != nil {
+			words += v.Secret.SecretName
+		}
+	}
+	for _, m := range p.Spec.Containers[0].VolumeMounts {
+		if m.Name == volumeSigners && m.ReadOnly && m.SubPath == "" {
+			words += m.MountPath + " read-only, "
+		}
+	}
+	for _, argument := range p.Spec.Containers[0].Command {
+		if strings.Contains(argument, "signers") {
+			words += argument
+		}
+	}
+	return words
+}
+
 func TestRenderPod(t *testing.T) {
 	type m = map[string]any
 	main := func(p *corev1.Pod) corev1.Container { return p.Spec.Containers[0] }
@@ -103,6 +131,17 @@ func TestRenderPod(t *testing.T) {
 				return []string{p.Labels["a"], p.Labels["plangate.dev/workspace"], p.Annotations["c"]}
 			}, want: []string{"b", "web", "d"},
 		},
+		"required signers of a ConfigMap": {
+			reason: "the agent reads the mounted file",
+			ws:     builder.Workspace("ns", "web").Spec(func(s *v1alpha1.WorkspaceSpec) { s.RequiredSigners = &v1alpha1.RequiredSigners{ConfigMap: "signers"} }).Obj(),
+			check:  requiredSigners, want: "signers//plangate/signers read-only, --require-signers=/plangate/signers/signers.yaml",
+		},
+		"required signers of a Secret": {
+			reason: "the agent reads the mounted file",
+			ws:     builder.Workspace("ns", "web").Spec(func(s *v1alpha1.WorkspaceSpec) { s.RequiredSigners = &v1alpha1.RequiredSigners{Secret: "hidden"} }).Obj(),
+			check:  requiredSigners, want: "/hidden/plangate/signers read-only, --require-signers=/plangate/signers/signers.yaml",
+		},
+		"no required signers":          {reason: "nothing else is in the pod", ws: builder.Workspace("ns", "web").Obj(), check: requiredSigners, want: ""},
 		"a node selector":              {reason: "any field of a pod's spec", ws: overlay(m{"spec": m{"nodeSelector": m{"a": "b"}}}), check: func(p *corev1.Pod) any { return p.Spec.NodeSelector }, want: map[string]string{"a": "b"}},
 		"an unknown field":             {reason: "nothing is ignored", ws: overlay(m{"spec": m{"nodeSelektor": m{}}}), err: "nodeSelektor"},
 		"an unknown field deep inside": {reason: "nothing is ignored", ws: overlay(m{"spec": m{"containers": []m{{"name": "pulumi", "imge": "x"}}}}), err: "imge"},

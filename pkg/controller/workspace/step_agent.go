@@ -72,15 +72,24 @@ func (r *Reconciler) release(ctx context.Context, s *scope) outcome.Outcome {
 	return outcome.Done()
 }
 
-// sweep removes the pod of a Workspace that is gone, for example because somebody took its finalizer away.
-func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) error {
+// sweep removes the pod of a Workspace that is gone, for example because somebody took its finalizer away. It says how soon to
+// look again: a pod in which an operation runs is let end it first.
+func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
 	pod := &corev1.Pod{}
 	err := r.client.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: podNameOf(key.Name)}, pod)
 	if err != nil || pod.Labels[v1alpha1.LabelWorkspace] != key.Name || !pod.DeletionTimestamp.IsZero() {
-		return client.IgnoreNotFound(err)
+		return 0, client.IgnoreNotFound(err)
+	}
+	busy, err := r.orphanBusy(ctx, pod)
+	if err != nil {
+		return 0, err
+	}
+	if busy != "" {
+		log.FromContext(ctx).Info("Keeping the pod of a Workspace that is gone until its operation has ended", "Pod", pod.Name, "operation", busy)
+		return busyPause, nil
 	}
 	log.FromContext(ctx).Info("Deleting the pod of a Workspace that is gone", "Pod", pod.Name)
-	return r.deletePod(ctx, pod)
+	return 0, r.deletePod(ctx, pod)
 }
 
 // deletePod deletes exactly this pod, in the state in which it was seen.

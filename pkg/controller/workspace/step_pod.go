@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/plangate/plangate/api/v1alpha1"
+	"github.com/plangate/plangate/pkg/operations"
 	"github.com/plangate/plangate/pkg/outcome"
 	"github.com/plangate/plangate/pkg/workspaces"
 )
@@ -23,6 +24,8 @@ const (
 	foreignPause = 15 * time.Second
 	// startGrace is how long a pod may take to start before its idle time counts.
 	startGrace = 5 * time.Minute
+	// busyPause is how soon a pod is looked at again that is to go and in which an operation runs.
+	busyPause = 5 * time.Second
 )
 
 // observePod reads the pod, and whether something runs in it.
@@ -46,6 +49,13 @@ func (r *Reconciler) observePod(ctx context.Context, s *scope) outcome.Outcome {
 // foreignPod waits for the end of a pod that has the name but is somebody else's, or that of a Workspace before this one.
 func (r *Reconciler) foreignPod(ctx context.Context, pod *corev1.Pod) outcome.Outcome {
 	if pod.Labels[v1alpha1.LabelWorkspaceUID] != "" && pod.DeletionTimestamp.IsZero() {
+		busy, err := r.orphanBusy(ctx, pod)
+		if err != nil {
+			return outcome.Retry(v1alpha1.ReasonReconcileError, err)
+		}
+		if busy != "" {
+			return outcome.Wait(v1alpha1.ReasonPodReplaced, fmt.Sprintf("pod %q is that of a Workspace before this one; it goes once operation %q in it has ended", pod.Name, busy), busyPause)
+		}
 		if err := r.deletePod(ctx, pod); err != nil {
 			return outcome.Retry(v1alpha1.ReasonReconcileError, err)
 		}
@@ -155,7 +165,7 @@ func (r *Reconciler) busy(ctx context.Context, s *scope) (string, error) {
 	if s.pod == nil || ended(s.pod) {
 		return "", nil
 	}
-	if id, err := r.recorded(ctx, s); id != "" || err != nil {
+	if id, err := r.recorded(ctx, s.pod, s.ws.Name); id != "" || err != nil {
 		return id, err
 	}
 	if !running(s.pod) || s.pod.Status.PodIP == "" {
@@ -168,22 +178,39 @@ func (r *Reconciler) busy(ctx context.Context, s *scope) (string, error) {
 	return info.Current, nil
 }
 
-// recorded finds an operation of this pod that the Stack or one of its plans says is running.
-func (r *Reconciler) recorded(ctx context.Context, s *scope) (string, error) {
-	stack := &v1alpha1.Stack{}
-	err := r.uncached.Get(ctx, client.ObjectKeyFromObject(s.ws), stack)
-	if client.IgnoreNotFound(err) != nil {
-		return "", fmt.Errorf("reading Stack %q: %w", s.ws.Name, err)
+// orphanBusy says which operation runs, or may run, in a pod whose Workspace is gone: its labels tell whose it was.
+func (r *Reconciler) orphanBusy(ctx context.Context, pod *corev1.Pod) (string, error) {
+	if ended(pod) {
+		return "", nil
 	}
-	if op := stack.Status.Operation; err == nil && op != nil && op.Pod.UID == string(s.pod.UID) {
+	if id, err := r.recorded(ctx, pod, pod.Labels[v1alpha1.LabelWorkspace]); id != "" || err != nil || workspaces.PodAddress(pod) == "" {
+		return id, err
+	}
+	target := operations.Target{Address: workspaces.PodAddress(pod), WorkspaceUID: pod.Labels[v1alpha1.LabelWorkspaceUID], PodUID: string(pod.UID)}
+	info, err := r.agents.Info(ctx, target)
+	if err != nil {
+		// Its certificate went with its Workspace. An operation is written down before it is started: there is none.
+		return "", nil //nolint:nilerr // see above
+	}
+	return info.Current, nil
+}
+
+// recorded finds an operation of this pod that the Stack or one of its plans says is running.
+func (r *Reconciler) recorded(ctx context.Context, pod *corev1.Pod, name string) (string, error) {
+	stack := &v1alpha1.Stack{}
+	err := r.uncached.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: name}, stack)
+	if client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("reading Stack %q: %w", name, err)
+	}
+	if op := stack.Status.Operation; err == nil && op != nil && op.Pod.UID == string(pod.UID) {
 		return op.ID, nil
 	}
 	list := &v1alpha1.UpdatePlanList{}
-	if err := r.uncached.List(ctx, list, client.InNamespace(s.ws.Namespace), client.MatchingFields{"spec.stackRef.name": s.ws.Name}); err != nil {
-		return "", fmt.Errorf("listing the UpdatePlans of Stack %q: %w", s.ws.Name, err)
+	if err := r.uncached.List(ctx, list, client.InNamespace(pod.Namespace), client.MatchingFields{"spec.stackRef.name": name}); err != nil {
+		return "", fmt.Errorf("listing the UpdatePlans of Stack %q: %w", name, err)
 	}
 	for _, plan := range list.Items {
-		if op := plan.Status.Operation; op != nil && op.Result == "" && op.Pod.UID == string(s.pod.UID) {
+		if op := plan.Status.Operation; op != nil && op.Result == "" && op.Pod.UID == string(pod.UID) {
 			return op.ID, nil
 		}
 	}

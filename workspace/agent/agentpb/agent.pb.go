@@ -567,6 +567,7 @@ type ResultResponse struct {
 	//	*ResultResponse_Header
 	//	*ResultResponse_Plan
 	//	*ResultResponse_Events
+	//	*ResultResponse_SecondPlan
 	Part          isResultResponse_Part `protobuf_oneof:"part"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -636,6 +637,15 @@ func (x *ResultResponse) GetEvents() []byte {
 	return nil
 }
 
+func (x *ResultResponse) GetSecondPlan() []byte {
+	if x != nil {
+		if x, ok := x.Part.(*ResultResponse_SecondPlan); ok {
+			return x.SecondPlan
+		}
+	}
+	return nil
+}
+
 type isResultResponse_Part interface {
 	isResultResponse_Part()
 }
@@ -653,20 +663,27 @@ type ResultResponse_Events struct {
 	Events []byte `protobuf:"bytes,3,opt,name=events,proto3,oneof"`
 }
 
+type ResultResponse_SecondPlan struct {
+	SecondPlan []byte `protobuf:"bytes,4,opt,name=second_plan,json=secondPlan,proto3,oneof"`
+}
+
 func (*ResultResponse_Header) isResultResponse_Part() {}
 
 func (*ResultResponse_Plan) isResultResponse_Part() {}
 
 func (*ResultResponse_Events) isResultResponse_Part() {}
 
+func (*ResultResponse_SecondPlan) isResultResponse_Part() {}
+
 type ResultHeader struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// workspace.Result without the plan and the events.
-	ResultJson    []byte `protobuf:"bytes,1,opt,name=result_json,json=resultJson,proto3" json:"result_json,omitempty"`
-	PlanSize      int64  `protobuf:"varint,2,opt,name=plan_size,json=planSize,proto3" json:"plan_size,omitempty"`
-	EventsSize    int64  `protobuf:"varint,3,opt,name=events_size,json=eventsSize,proto3" json:"events_size,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// workspace.Result without the plans and the events.
+	ResultJson     []byte `protobuf:"bytes,1,opt,name=result_json,json=resultJson,proto3" json:"result_json,omitempty"`
+	PlanSize       int64  `protobuf:"varint,2,opt,name=plan_size,json=planSize,proto3" json:"plan_size,omitempty"`
+	EventsSize     int64  `protobuf:"varint,3,opt,name=events_size,json=eventsSize,proto3" json:"events_size,omitempty"`
+	SecondPlanSize int64  `protobuf:"varint,4,opt,name=second_plan_size,json=secondPlanSize,proto3" json:"second_plan_size,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ResultHeader) Reset() {
@@ -716,6 +733,13 @@ func (x *ResultHeader) GetPlanSize() int64 {
 func (x *ResultHeader) GetEventsSize() int64 {
 	if x != nil {
 		return x.EventsSize
+	}
+	return 0
+}
+
+func (x *ResultHeader) GetSecondPlanSize() int64 {
+	if x != nil {
+		return x.SecondPlanSize
 	}
 	return 0
 }
@@ -800,6 +824,113 @@ func (*CancelResponse) Descriptor() ([]byte, []int) {
 	return file_agent_proto_rawDescGZIP(), []int{11}
 }
 
+type LookRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	PodUid string                 `protobuf:"bytes,1,opt,name=pod_uid,json=podUid,proto3" json:"pod_uid,omitempty"`
+	// workspace.Look.
+	LookJson      []byte `protobuf:"bytes,2,opt,name=look_json,json=lookJson,proto3" json:"look_json,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LookRequest) Reset() {
+	*x = LookRequest{}
+	mi := &file_agent_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LookRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LookRequest) ProtoMessage() {}
+
+func (x *LookRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LookRequest.ProtoReflect.Descriptor instead.
+func (*LookRequest) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *LookRequest) GetPodUid() string {
+	if x != nil {
+		return x.PodUid
+	}
+	return ""
+}
+
+func (x *LookRequest) GetLookJson() []byte {
+	if x != nil {
+		return x.LookJson
+	}
+	return nil
+}
+
+type LookResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// It takes longer than a call may take: ask again for the same.
+	Pending bool `protobuf:"varint,1,opt,name=pending,proto3" json:"pending,omitempty"`
+	// workspace.Sight, unless it is pending.
+	SightJson     []byte `protobuf:"bytes,2,opt,name=sight_json,json=sightJson,proto3" json:"sight_json,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LookResponse) Reset() {
+	*x = LookResponse{}
+	mi := &file_agent_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LookResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LookResponse) ProtoMessage() {}
+
+func (x *LookResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LookResponse.ProtoReflect.Descriptor instead.
+func (*LookResponse) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *LookResponse) GetPending() bool {
+	if x != nil {
+		return x.Pending
+	}
+	return false
+}
+
+func (x *LookResponse) GetSightJson() []byte {
+	if x != nil {
+		return x.SightJson
+	}
+	return nil
+}
+
 var File_agent_proto protoreflect.FileDescriptor
 
 const file_agent_proto_rawDesc = "" +
@@ -841,27 +972,38 @@ const file_agent_proto_rawDesc = "" +
 	"\n" +
 	"KIND_ENDED\x10\x03\"\x1f\n" +
 	"\rResultRequest\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"\x83\x01\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"\xa6\x01\n" +
 	"\x0eResultResponse\x129\n" +
 	"\x06header\x18\x01 \x01(\v2\x1f.plangate.agent.v1.ResultHeaderH\x00R\x06header\x12\x14\n" +
 	"\x04plan\x18\x02 \x01(\fH\x00R\x04plan\x12\x18\n" +
-	"\x06events\x18\x03 \x01(\fH\x00R\x06eventsB\x06\n" +
-	"\x04part\"m\n" +
+	"\x06events\x18\x03 \x01(\fH\x00R\x06events\x12!\n" +
+	"\vsecond_plan\x18\x04 \x01(\fH\x00R\n" +
+	"secondPlanB\x06\n" +
+	"\x04part\"\x97\x01\n" +
 	"\fResultHeader\x12\x1f\n" +
 	"\vresult_json\x18\x01 \x01(\fR\n" +
 	"resultJson\x12\x1b\n" +
 	"\tplan_size\x18\x02 \x01(\x03R\bplanSize\x12\x1f\n" +
 	"\vevents_size\x18\x03 \x01(\x03R\n" +
-	"eventsSize\"\x1f\n" +
+	"eventsSize\x12(\n" +
+	"\x10second_plan_size\x18\x04 \x01(\x03R\x0esecondPlanSize\"\x1f\n" +
 	"\rCancelRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\x10\n" +
-	"\x0eCancelResponse2\x84\x03\n" +
+	"\x0eCancelResponse\"C\n" +
+	"\vLookRequest\x12\x17\n" +
+	"\apod_uid\x18\x01 \x01(\tR\x06podUid\x12\x1b\n" +
+	"\tlook_json\x18\x02 \x01(\fR\blookJson\"G\n" +
+	"\fLookResponse\x12\x18\n" +
+	"\apending\x18\x01 \x01(\bR\apending\x12\x1d\n" +
+	"\n" +
+	"sight_json\x18\x02 \x01(\fR\tsightJson2\xcd\x03\n" +
 	"\x05Agent\x12G\n" +
 	"\x04Info\x12\x1e.plangate.agent.v1.InfoRequest\x1a\x1f.plangate.agent.v1.InfoResponse\x12L\n" +
 	"\x05Start\x12\x1f.plangate.agent.v1.StartRequest\x1a .plangate.agent.v1.StartResponse(\x01\x12D\n" +
 	"\x05Watch\x12\x1f.plangate.agent.v1.WatchRequest\x1a\x18.plangate.agent.v1.Event0\x01\x12O\n" +
 	"\x06Result\x12 .plangate.agent.v1.ResultRequest\x1a!.plangate.agent.v1.ResultResponse0\x01\x12M\n" +
-	"\x06Cancel\x12 .plangate.agent.v1.CancelRequest\x1a!.plangate.agent.v1.CancelResponseB6Z4github.com/plangate/plangate/workspace/agent/agentpbb\x06proto3"
+	"\x06Cancel\x12 .plangate.agent.v1.CancelRequest\x1a!.plangate.agent.v1.CancelResponse\x12G\n" +
+	"\x04Look\x12\x1e.plangate.agent.v1.LookRequest\x1a\x1f.plangate.agent.v1.LookResponseB6Z4github.com/plangate/plangate/workspace/agent/agentpbb\x06proto3"
 
 var (
 	file_agent_proto_rawDescOnce sync.Once
@@ -876,7 +1018,7 @@ func file_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_agent_proto_goTypes = []any{
 	(Event_Kind)(0),        // 0: plangate.agent.v1.Event.Kind
 	(*InfoRequest)(nil),    // 1: plangate.agent.v1.InfoRequest
@@ -891,6 +1033,8 @@ var file_agent_proto_goTypes = []any{
 	(*ResultHeader)(nil),   // 10: plangate.agent.v1.ResultHeader
 	(*CancelRequest)(nil),  // 11: plangate.agent.v1.CancelRequest
 	(*CancelResponse)(nil), // 12: plangate.agent.v1.CancelResponse
+	(*LookRequest)(nil),    // 13: plangate.agent.v1.LookRequest
+	(*LookResponse)(nil),   // 14: plangate.agent.v1.LookResponse
 }
 var file_agent_proto_depIdxs = []int32{
 	4,  // 0: plangate.agent.v1.StartRequest.header:type_name -> plangate.agent.v1.StartHeader
@@ -901,13 +1045,15 @@ var file_agent_proto_depIdxs = []int32{
 	6,  // 5: plangate.agent.v1.Agent.Watch:input_type -> plangate.agent.v1.WatchRequest
 	8,  // 6: plangate.agent.v1.Agent.Result:input_type -> plangate.agent.v1.ResultRequest
 	11, // 7: plangate.agent.v1.Agent.Cancel:input_type -> plangate.agent.v1.CancelRequest
-	2,  // 8: plangate.agent.v1.Agent.Info:output_type -> plangate.agent.v1.InfoResponse
-	5,  // 9: plangate.agent.v1.Agent.Start:output_type -> plangate.agent.v1.StartResponse
-	7,  // 10: plangate.agent.v1.Agent.Watch:output_type -> plangate.agent.v1.Event
-	9,  // 11: plangate.agent.v1.Agent.Result:output_type -> plangate.agent.v1.ResultResponse
-	12, // 12: plangate.agent.v1.Agent.Cancel:output_type -> plangate.agent.v1.CancelResponse
-	8,  // [8:13] is the sub-list for method output_type
-	3,  // [3:8] is the sub-list for method input_type
+	13, // 8: plangate.agent.v1.Agent.Look:input_type -> plangate.agent.v1.LookRequest
+	2,  // 9: plangate.agent.v1.Agent.Info:output_type -> plangate.agent.v1.InfoResponse
+	5,  // 10: plangate.agent.v1.Agent.Start:output_type -> plangate.agent.v1.StartResponse
+	7,  // 11: plangate.agent.v1.Agent.Watch:output_type -> plangate.agent.v1.Event
+	9,  // 12: plangate.agent.v1.Agent.Result:output_type -> plangate.agent.v1.ResultResponse
+	12, // 13: plangate.agent.v1.Agent.Cancel:output_type -> plangate.agent.v1.CancelResponse
+	14, // 14: plangate.agent.v1.Agent.Look:output_type -> plangate.agent.v1.LookResponse
+	9,  // [9:15] is the sub-list for method output_type
+	3,  // [3:9] is the sub-list for method input_type
 	3,  // [3:3] is the sub-list for extension type_name
 	3,  // [3:3] is the sub-list for extension extendee
 	0,  // [0:3] is the sub-list for field type_name
@@ -926,6 +1072,7 @@ func file_agent_proto_init() {
 		(*ResultResponse_Header)(nil),
 		(*ResultResponse_Plan)(nil),
 		(*ResultResponse_Events)(nil),
+		(*ResultResponse_SecondPlan)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -933,7 +1080,7 @@ func file_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   12,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

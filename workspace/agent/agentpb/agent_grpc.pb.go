@@ -26,6 +26,7 @@ const (
 	Agent_Watch_FullMethodName  = "/plangate.agent.v1.Agent/Watch"
 	Agent_Result_FullMethodName = "/plangate.agent.v1.Agent/Result"
 	Agent_Cancel_FullMethodName = "/plangate.agent.v1.Agent/Cancel"
+	Agent_Look_FullMethodName   = "/plangate.agent.v1.Agent/Look"
 )
 
 // AgentClient is the client API for Agent service.
@@ -43,6 +44,8 @@ type AgentClient interface {
 	Result(ctx context.Context, in *ResultRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ResultResponse], error)
 	// Cancel asks an operation to stop in order. It returns at once. An operation that has ended stays as it is.
 	Cancel(ctx context.Context, in *CancelRequest, opts ...grpc.CallOption) (*CancelResponse, error)
+	// Look looks at the source or the state. It changes nothing, holds no lock, is no operation, and is not in the journal.
+	Look(ctx context.Context, in *LookRequest, opts ...grpc.CallOption) (*LookResponse, error)
 }
 
 type agentClient struct {
@@ -124,6 +127,16 @@ func (c *agentClient) Cancel(ctx context.Context, in *CancelRequest, opts ...grp
 	return out, nil
 }
 
+func (c *agentClient) Look(ctx context.Context, in *LookRequest, opts ...grpc.CallOption) (*LookResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(LookResponse)
+	err := c.cc.Invoke(ctx, Agent_Look_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AgentServer is the server API for Agent service.
 // All implementations must embed UnimplementedAgentServer
 // for forward compatibility.
@@ -139,6 +152,8 @@ type AgentServer interface {
 	Result(*ResultRequest, grpc.ServerStreamingServer[ResultResponse]) error
 	// Cancel asks an operation to stop in order. It returns at once. An operation that has ended stays as it is.
 	Cancel(context.Context, *CancelRequest) (*CancelResponse, error)
+	// Look looks at the source or the state. It changes nothing, holds no lock, is no operation, and is not in the journal.
+	Look(context.Context, *LookRequest) (*LookResponse, error)
 	mustEmbedUnimplementedAgentServer()
 }
 
@@ -163,6 +178,9 @@ func (UnimplementedAgentServer) Result(*ResultRequest, grpc.ServerStreamingServe
 }
 func (UnimplementedAgentServer) Cancel(context.Context, *CancelRequest) (*CancelResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Cancel not implemented")
+}
+func (UnimplementedAgentServer) Look(context.Context, *LookRequest) (*LookResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Look not implemented")
 }
 func (UnimplementedAgentServer) mustEmbedUnimplementedAgentServer() {}
 func (UnimplementedAgentServer) testEmbeddedByValue()               {}
@@ -250,6 +268,24 @@ func _Agent_Cancel_Handler(srv interface{}, ctx context.Context, dec func(interf
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Agent_Look_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(LookRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AgentServer).Look(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Agent_Look_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AgentServer).Look(ctx, req.(*LookRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Agent_ServiceDesc is the grpc.ServiceDesc for Agent service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -264,6 +300,10 @@ var Agent_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Cancel",
 			Handler:    _Agent_Cancel_Handler,
+		},
+		{
+			MethodName: "Look",
+			Handler:    _Agent_Look_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -190,8 +190,9 @@ func (c *Client) result(ctx context.Context, id string) (*workspace.Result, erro
 		}
 		out.Plan = append(out.Plan, part.GetPlan()...)
 		out.Events = append(out.Events, part.GetEvents()...)
+		out.SecondPlan = append(out.SecondPlan, part.GetSecondPlan()...)
 	}
-	if int64(len(out.Plan)) != header.GetPlanSize() || int64(len(out.Events)) != header.GetEventsSize() {
+	if int64(len(out.Plan)) != header.GetPlanSize() || int64(len(out.Events)) != header.GetEventsSize() || int64(len(out.SecondPlan)) != header.GetSecondPlanSize() {
 		return nil, io.ErrUnexpectedEOF
 	}
 	return &out, nil
@@ -203,6 +204,26 @@ func (c *Client) Cancel(ctx context.Context, id string) error {
 		return fmt.Errorf("cancelling operation %q: %w", id, err)
 	}
 	return nil
+}
+
+// Look looks at the world. The sight may be pending: then the same is to be asked again, after a while.
+func (c *Client) Look(ctx context.Context, podUID string, look *workspace.Look) (*workspace.Sight, error) {
+	raw, err := json.Marshal(look)
+	if err != nil {
+		return nil, fmt.Errorf("looking at %s: %w", look.Type, err)
+	}
+	r, err := c.rpc.Look(ctx, &agentpb.LookRequest{PodUid: podUID, LookJson: raw})
+	if err != nil {
+		return nil, fmt.Errorf("looking at %s: %w", look.Type, err)
+	}
+	if r.GetPending() {
+		return &workspace.Sight{Pending: true}, nil
+	}
+	var sight workspace.Sight
+	if err := json.Unmarshal(r.GetSightJson(), &sight); err != nil {
+		return nil, fmt.Errorf("looking at %s: the answer is not valid JSON", look.Type)
+	}
+	return &sight, nil
 }
 
 // IsNotFound says that the agent knows no operation of that id.
@@ -218,6 +239,9 @@ func IsWrongPod(err error) bool { return reason(err) == reasonWrongPod }
 func IsUnavailable(err error) bool {
 	return code(err) == codes.Unavailable || errors.Is(err, io.ErrUnexpectedEOF)
 }
+
+// IsUnimplemented says that the agent is of an earlier version, which cannot do this yet.
+func IsUnimplemented(err error) bool { return code(err) == codes.Unimplemented }
 
 // IsInvalid says that the agent will never take this operation.
 func IsInvalid(err error) bool { return code(err) == codes.InvalidArgument }

@@ -1,0 +1,1 @@
+printf b > "$WORLD/site/a"

@@ -1,0 +1,1 @@
+mkdir "$WORLD/site"; printf a > "$WORLD/site/a"

@@ -1,0 +1,1 @@
+printf live > "$WORLD/one.txt"

@@ -1,0 +1,1 @@
+printf 2ms > "$WORLD/token"
