@@ -40,7 +40,7 @@ func compare(r Resource) (found []Property, counts bool) {
 	bare := newHidden(world)
 	for _, l := range leaves(r) {
 		p := Property{Path: redact.Shorten(redact.Printable(l.path), maxPath), Kind: kindOf(r, l)}
-		p.Left, p.Live = hidden.pair(l)
+		p.Left, p.Live = hidden.pair(l, valueLimit(p.Kind))
 		p.live = bare.sum(l)
 		if p.Kind == Moved {
 			p.Wanted = hidden.wanted(r, l)
@@ -176,9 +176,19 @@ func (h hidden) masks(l leaf) bool {
 	return h.hides(l.path) || h.computed && !l.input && !metadata(l.path)
 }
 
+// maxServerSet is how much is shown of a value that servers set.
+const maxServerSet = 80
+
+func valueLimit(kind PropertyKind) int {
+	if kind == ServerSet {
+		return maxServerSet
+	}
+	return redact.MaxValue
+}
+
 // pair are the two values as they may be shown. Nil: there is none. Long ones are shown from where they part.
-func (h hidden) pair(l leaf) (left, now *string) {
-	lt, nt := redact.Pair(l.left, l.now, redact.MaxValue)
+func (h hidden) pair(l leaf, limit int) (left, now *string) {
+	lt, nt := redact.Pair(l.left, l.now, limit)
 	if h.masks(l) {
 		lt, nt = redact.Secret, redact.Secret
 	}

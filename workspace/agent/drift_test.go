@@ -187,7 +187,8 @@ func (r *rig) acceptance(commit string, checked *workspace.Result, report drift.
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	op := r.operation(workspace.Accept, commit, refresh)
+	op := r.operation(workspace.Accept, commit)
+	op.Options.Refresh = true
 	op.Expect, op.Plan, op.FallbackSalt = checked.Facts, list, checked.Salt
 	sum := sha256.Sum256(list)
 	op.PlanDigest = "sha256:" + hex.EncodeToString(sum[:])

@@ -214,6 +214,7 @@ func (c *CLI) engine(ctx context.Context, r Request, args []string) (*Run, error
 	if err != nil {
 		return nil, err
 	}
+	events.refreshing = args[0] == "refresh"
 	args = append(args, "-s", r.Stack, "--config-file", r.ConfigFile, "--event-log", events.flag(),
 		"--non-interactive", "--color", "never")
 	args = append(args, r.flags()...)
