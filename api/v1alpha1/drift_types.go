@@ -100,6 +100,10 @@ type DriftStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=71
 	Digest string `json:"digest,omitempty"`
+	// checkedPlan is the name of the last plan about drift after whose end was looked. Absent: none.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	CheckedPlan string `json:"checkedPlan,omitempty"`
 	// planned is the digest of the drift that was last planned to be put back, or that a plan about waits or was rejected: it is not
 	// planned again. Absent: none.
 	// +optional
@@ -184,6 +188,10 @@ type DriftOperation struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Revision string `json:"revision"`
+	// plan is the name of the plan that had ended before. Absent: none.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Plan string `json:"plan,omitempty"`
 	// pod is the workspace pod that it runs in.
 	// +required
 	Pod PodReference `json:"pod"`

@@ -28,7 +28,6 @@ type driftRig struct {
 	// broken makes checks and previews of the real resources fail with it.
 	broken string
 	now    time.Time
-	asked  int
 }
 
 func newDriftRig(t *testing.T, settings *v1alpha1.DriftSettings) *driftRig {
@@ -77,7 +76,7 @@ func (d *driftRig) happen() {
 // look asks for a check and lets it come to its end.
 func (d *driftRig) look() *v1alpha1.DriftStatus {
 	d.t.Helper()
-	d.asked++
+	d.now = d.now.Add(time.Second) // so that "now" is another time than the last
 	ran := len(d.agents.ran(workspace.DriftCheck))
 	d.annotate(d.stack(), v1alpha1.AnnotationCheckDrift, v1alpha1.RequestNow)
 	d.until("a check", func() bool {

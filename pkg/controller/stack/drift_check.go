@@ -136,7 +136,7 @@ func versionWords(version string) string {
 // checkFailed records a check that came to no end. It is made again after a pause that doubles, up to the usual one.
 func (r *Reconciler) checkFailed(s *scope, err error) outcome.Outcome {
 	status := s.driftStatus()
-	status.Operation = nil
+	status.CheckedPlan, status.Operation = status.Operation.Plan, nil
 	status.Failures++
 	status.Message = conditions.Shorten("the last check came to no end: "+err.Error(), 4096)
 	pause := r.settings.RetryInterval
@@ -151,7 +151,7 @@ func (r *Reconciler) checkFailed(s *scope, err error) outcome.Outcome {
 			next = usual
 		}
 	}
-	at := metav1.NewTime(next.UTC().Truncate(time.Second))
+	at := whole(next)
 	status.NextCheck = &at
 	checksTotal.WithLabelValues("Failed").Inc()
 	return outcome.Done()
@@ -161,7 +161,7 @@ func (r *Reconciler) checkFailed(s *scope, err error) outcome.Outcome {
 func (r *Reconciler) conclude(s *scope, report drift.Report) {
 	status := s.driftStatus()
 	op := status.Operation
-	status.Operation = nil
+	status.CheckedPlan, status.Operation = op.Plan, nil
 	schedule, err := scheduleOf(s.stack.Spec.Drift)
 	confirmed := drift.Confirmed(timeOf(status.LastChecked), op.StartedAt.Time, schedule.Typical(s.now), int(status.Failures)) ||
 		status.Unconfirmed && status.Digest == report.Digest

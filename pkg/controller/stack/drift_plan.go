@@ -6,9 +6,6 @@ package stack
 import (
 	"errors"
 	"fmt"
-	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plangate/plangate/api/v1alpha1"
 	"github.com/plangate/plangate/pkg/conditions"
@@ -115,7 +112,7 @@ func (r *Reconciler) notPlanned(s *scope, err error) outcome.Outcome {
 		what = "the drift could not be planned to be accepted: "
 	}
 	d.Message = conditions.Shorten(what+err.Error(), 4096)
-	at := metav1.NewTime(s.now.Add(r.settings.RetryMaxInterval).UTC().Truncate(time.Second))
+	at := whole(s.now.Add(r.settings.RetryMaxInterval))
 	if d.NextCheck == nil || at.Before(d.NextCheck) {
 		d.NextCheck = &at
 	}

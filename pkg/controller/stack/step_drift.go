@@ -123,11 +123,16 @@ func (s *scope) appoint(schedule drift.Schedule) {
 		status.NextCheck = nil
 		return
 	}
-	at := metav1.NewTime(due.UTC().Truncate(time.Second))
+	at := whole(due)
 	if !s.now.Before(due) && status.NextCheck != nil && !s.now.Before(status.NextCheck.Time) {
 		at = *status.NextCheck // it is due already: the time stays as it is
 	}
 	status.NextCheck = &at
+}
+
+// whole is the first whole second that is not before a time: what is due is never written down as due earlier.
+func whole(t time.Time) metav1.Time {
+	return metav1.NewTime(t.UTC().Add(time.Second - 1).Truncate(time.Second))
 }
 
 // outdated tells whether what is known of drift was overtaken by the end of a plan that is about it.
@@ -136,8 +141,16 @@ func (s *scope) outdated() bool {
 	if s.plan == nil || status.LastChecked == nil || !planstate.Ended(s.plan) || planstate.Of(s.plan) == planstate.Rejected {
 		return false
 	}
-	about := s.plan.Spec.Trigger.Type == v1alpha1.TriggerDrifted || drifted(status)
-	return about && planstate.EndedAt(s.plan).After(status.LastChecked.Time)
+	about := s.plan.Spec.Binding.Refresh || s.plan.Spec.Trigger.Type == v1alpha1.TriggerDrifted || drifted(status)
+	return about && status.CheckedPlan != s.plan.Name
+}
+
+// endedPlan is the name of the newest plan, if it has ended.
+func (s *scope) endedPlan() string {
+	if s.plan == nil || !planstate.Ended(s.plan) {
+		return ""
+	}
+	return s.plan.Name
 }
 
 func drifted(status *v1alpha1.DriftStatus) bool {
@@ -210,7 +223,7 @@ func (r *Reconciler) intendCheck(ctx context.Context, s *scope, why string) outc
 	status := s.driftStatus()
 	status.Operation = &v1alpha1.DriftOperation{
 		ID: string(uuid.NewUUID()), Why: why, InputsDigest: s.inputsDigest, ConfigDigest: s.configDigest, Generation: s.stack.Generation,
-		Revision: s.revision.Commit, Pod: *ws.Status.Pod, StartedAt: metav1.NewTime(s.now),
+		Revision: s.revision.Commit, Plan: s.endedPlan(), Pod: *ws.Status.Pod, StartedAt: metav1.NewTime(s.now),
 	}
 	status.ObservedRequest = conditions.Shorten(s.stack.Annotations[v1alpha1.AnnotationCheckDrift], 1024)
 	if err := r.writeStatus(ctx, s, outcome.Stopped{Outcome: outcome.Done()}); err != nil {
@@ -284,7 +297,7 @@ func (r *Reconciler) stampRequests(ctx context.Context, s *scope) outcome.Outcom
 func (s *scope) cutOff() outcome.Outcome {
 	status := s.driftStatus()
 	status.Operation = nil
-	next := metav1.NewTime(s.now.Add(cutOffPause).UTC().Truncate(time.Second))
+	next := whole(s.now.Add(cutOffPause))
 	if status.NextCheck == nil || status.NextCheck.Before(&next) {
 		status.NextCheck = &next
 	}
