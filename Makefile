@@ -130,7 +130,7 @@ test-unit: ## Run the tests that need no cluster (PKG=, RUN=, RACE=1)
 	@$(SIGNING_TOOLS); \
 	PLANGATE_TEST_PATH=$$(hack/cache/path.sh pulumi pulumi-language-yaml pulumi-kubernetes); \
 	export PLANGATE_TEST_PATH; \
-	$(with_race) $(GO_TEST) $(RACE_FLAG) -timeout 15m $(UNIT_PACKAGES) $(SUMMARY)
+	$(with_race) $(GO_TEST) $(RACE_FLAG) -timeout 30m $(UNIT_PACKAGES) $(SUMMARY)
 ifeq ($(PKG),)
 	@for module in $(SMALL_MODULES); do \
 	  [ -n "$$(find $$module -name '*_test.go' -print -quit)" ] || continue; \
@@ -143,7 +143,7 @@ test-envtest: ## Run the tests against a real API server
 	@$(SIGNING_TOOLS); \
 	KUBEBUILDER_ASSETS=$$(hack/cache/path.sh kubernetes); \
 	export KUBEBUILDER_ASSETS; \
-	$(with_race) $(GO_TEST) $(RACE_FLAG) -timeout 15m ./tests/envtest/... $(SUMMARY)
+	$(with_race) $(GO_TEST) $(RACE_FLAG) -timeout 30m ./tests/envtest/... $(SUMMARY)
 
 # What was tried and what the answer was goes into a file, which is shown in the end.
 .PHONY: attacks
@@ -158,6 +158,15 @@ attacks: ## Try to get around the approvals, and show who tried what and what th
 	  printf '%-34.34s  %-56.56s  %-26.26s  %.120s\n' "$$who" "$$what" "$$answer" "$$words"; \
 	done < "$$PLANGATE_ATTACKS"; \
 	exit $$status
+
+# Each runs the tests of one promise on all levels, and starts the cluster if there is none.
+.PHONY: holes
+holes: ## Try all that could pass a plan (docs/holes.md), and show case by case what happened
+	@hack/suites.sh holes
+
+.PHONY: leaks
+leaks: ## Look for secrets wherever one could get to, and show place by place what was found
+	@hack/suites.sh leaks
 
 .PHONY: test-e2e
 test-e2e: ## Run the demo and the tests on the real cluster (starts it; `make cluster-down` ends it)
@@ -188,8 +197,9 @@ fuzz: ## Run each fuzz target for FUZZTIME
 .PHONY: bench
 bench: ## Run the benchmarks that match BENCH; sets up what they need
 	@PLANGATE_TEST_PATH=$$(hack/cache/path.sh kubernetes pulumi pulumi-language-yaml pulumi-kubernetes); \
+	KUBEBUILDER_ASSETS=$$(hack/cache/path.sh kubernetes); \
 	PLANGATE_BENCH_REPORT=$$(mktemp); trap 'rm -f "$$PLANGATE_BENCH_REPORT"' EXIT; \
-	export PLANGATE_TEST_PATH PLANGATE_BENCH_REPORT; \
+	export PLANGATE_TEST_PATH KUBEBUILDER_ASSETS PLANGATE_BENCH_REPORT; \
 	bench='$(strip $(BENCH))'; \
 	whole=$$(grep -hoE '^func Benchmark[A-Za-z0-9_]+' tests/e2e/*_test.go | sed 's/^func //' | grep -E -- "$${bench%%/*}" || true); \
 	if [ -n "$$whole" ]; then \

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/plangate/plangate/api/v1alpha1"
@@ -24,6 +25,8 @@ type Facts struct {
 
 // BindingInput is what a Binding is made of.
 type BindingInput struct {
+	// Operation is the plan's. A Destroy is tied to no source.
+	Operation v1alpha1.PlanOperation
 	// Repository and Directory are where the program lies.
 	Repository, Directory string
 	// ConfigDigest is ConfigDigest's result for the same preview, ConfigEntries ConfigEntries'.
@@ -74,20 +77,35 @@ func NewBinding(in BindingInput) (v1alpha1.Binding, error) {
 
 		TargetDependents: in.TargetDependents,
 	}
-	return b, checkBinding(b)
+	if in.Operation == v1alpha1.PlanOperationDestroy {
+		b.Revision, b.Repository, b.Directory, b.Tree = "", "", "", ""
+		b.Refresh, b.DriftDigest, b.Targets, b.TargetDependents = false, "", nil, false
+	}
+	return b, checkBinding(in.Operation, b)
 }
 
-func checkBinding(b v1alpha1.Binding) error {
+// checkBinding tells what is missing in a binding for an operation. A Destroy is tied to no source: one that names a source
+// says something that nobody would compare.
+func checkBinding(operation v1alpha1.PlanOperation, b v1alpha1.Binding) error {
 	var errs []error
 	require := func(field, value string, ok bool) {
 		if !ok {
 			errs = append(errs, fmt.Errorf("binding: %s is missing or malformed: %q", field, value))
 		}
 	}
-	require("revision", b.Revision, objectPattern.MatchString(b.Revision))
-	require("repository", b.Repository, b.Repository != "" && utf8.ValidString(b.Repository))
-	require("directory", b.Directory, utf8.ValidString(b.Directory))
-	require("tree", b.Tree, objectPattern.MatchString(b.Tree))
+	if operation == v1alpha1.PlanOperationDestroy {
+		require("source", b.Revision+b.Repository+b.Directory+b.Tree, b.Revision == "" && b.Repository == "" && b.Directory == "" && b.Tree == "")
+		require("refresh", "true", !b.Refresh && b.DriftDigest == "")
+		require("targets", strings.Join(b.Targets, ","), len(b.Targets) == 0 && !b.TargetDependents)
+	} else {
+		require("revision", b.Revision, objectPattern.MatchString(b.Revision))
+		require("repository", b.Repository, b.Repository != "" && utf8.ValidString(b.Repository))
+		require("directory", b.Directory, utf8.ValidString(b.Directory))
+		require("tree", b.Tree, objectPattern.MatchString(b.Tree))
+	}
+	if operation == v1alpha1.PlanOperationRefresh {
+		require("driftDigest", b.DriftDigest, b.Refresh && b.DriftDigest != "")
+	}
 	require("configDigest", b.ConfigDigest, digestPattern.MatchString(b.ConfigDigest))
 	require("stateDigest", b.StateDigest, digestPattern.MatchString(b.StateDigest))
 	require("driftDigest", b.DriftDigest, b.DriftDigest == "" || digestPattern.MatchString(b.DriftDigest))

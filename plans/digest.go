@@ -131,6 +131,12 @@ func InputsDigest(generation int64, revision, configDigest, request string) stri
 	return digestOf("plangate.dev/inputs/v1", strconv.FormatInt(generation, 10), revision, configDigest, request)
 }
 
+// DestroyInputsDigest is InputsDigest for a destroy, which needs no source. deleting tells whether the Stack goes with it,
+// and token is what the annotation says that asks for it.
+func DestroyInputsDigest(generation int64, configDigest, token string, deleting bool, request string) string {
+	return digestOf("plangate.dev/destroy-inputs/v1", strconv.FormatInt(generation, 10), configDigest, token, deleting, request)
+}
+
 // ChangesDigest digests a list of changes as they are listed.
 func ChangesDigest(changes []v1alpha1.ResourceChange) string {
 	if changes == nil {

@@ -30,7 +30,7 @@ const (
 	maxLines = 300
 	maxLine  = 512
 	// maxClosing is how many lines there can be after the changes, maxOpening before them.
-	maxClosing = 4
+	maxClosing = 5
 	maxOpening = 13
 	// maxHeads is how many lines there can be between the changes.
 	maxHeads  = 2
@@ -166,6 +166,12 @@ func shownName(c v1alpha1.ResourceChange) string { return shortenMiddle(c.Name, 
 
 // remark says in the head of a change what is to be known of it.
 func remark(c v1alpha1.ResourceChange) string {
+	switch c.Guard {
+	case v1alpha1.GuardProtected:
+		return " (protected: Pulumi refuses to delete it)"
+	case v1alpha1.GuardRetained:
+		return " (it stays in the real world, and Pulumi forgets it)"
+	}
 	switch c.Operation {
 	case v1alpha1.ChangeReplace:
 		if kept(c) {
@@ -228,21 +234,6 @@ func nameIn(text string) string {
 	return urn
 }
 
-// some names the first two of a list.
-func some(list []string) string {
-	if more := len(list) - 2; more > 0 {
-		return fmt.Sprintf("%s, %s and %d more", list[0], list[1], more)
-	}
-	return strings.Join(list, " and ")
-}
-
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return one
-	}
-	return many
-}
-
 // doubt tells that a property that looks the same is listed because nobody can say that it is.
 func doubt(c v1alpha1.ResourceChange, p v1alpha1.PropertyChange) string {
 	together := func(p v1alpha1.PropertyChange) bool { return p.Path == PathReplacedWith }
@@ -297,20 +288,6 @@ func orNone(s *string, none string) string {
 	return *s
 }
 
-// shareRoom shortens two values to what there is room for. When both are too long they are shown from where they part.
-func shareRoom(old, now string, room int) (string, string) {
-	half := room / 2
-	switch {
-	case len(old)+len(now) <= room:
-		return old, now
-	case len(old) <= half:
-		return old, redact.Shorten(now, room-len(old))
-	case len(now) <= half:
-		return redact.Shorten(old, room-len(now)), now
-	}
-	return redact.ShortenPair(old, now, half)
-}
-
 // ration decides how many lines each change has. Every one has its head and room to say that there is more; the rest goes
 // to the first changes first, in rounds, so that one with many properties leaves something to the others.
 func ration(entries []entry) {
@@ -354,6 +331,9 @@ func (e *entry) lines() []string {
 // closing says what the spec does not list, and where it is.
 func closing(spec *v1alpha1.UpdatePlanSpec) []string {
 	var lines []string
+	if why := Impossible(spec); why != "" {
+		lines = append(lines, "nothing of this can be done: "+why)
+	}
 	unbound, unstable := int(spec.Summary.Unbound), int(spec.Summary.Unstable)
 	for _, c := range spec.Changes {
 		unbound, unstable = unbound-len(c.Unbound), unstable-len(c.Unstable)
@@ -375,26 +355,4 @@ func closing(spec *v1alpha1.UpdatePlanSpec) []string {
 		return append(lines, fmt.Sprintf("and %d more %s%s", more, plural(more, "change", "changes"), where))
 	}
 	return append(lines, "all properties"+where)
-}
-
-// shortenMiddle keeps both ends of a text: those of a path and of a name tell the most.
-func shortenMiddle(s string, limit int) string {
-	const gap = "…"
-	if len(s) <= limit {
-		return s
-	}
-	head, tail := limit/2, len(s)-(limit-limit/2-len(gap))
-	for head > 0 && !utf8.RuneStart(s[head]) {
-		head--
-	}
-	for tail < len(s) && !utf8.RuneStart(s[tail]) {
-		tail++
-	}
-	return s[:head] + gap + s[tail:]
-}
-
-// oneLine makes one printable line of a text.
-func oneLine(s string) string {
-	s = strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(redact.Printable(s))
-	return redact.Shorten(strings.TrimRight(s, " "), maxLine)
 }

@@ -196,7 +196,14 @@ func Summarize(changes []v1alpha1.ResourceChange, same int) v1alpha1.PlanSummary
 		t.add(c)
 		s.Unbound += int32(len(c.Unbound))   //nolint:gosec // bounded by the plan file's size
 		s.Unstable += int32(len(c.Unstable)) //nolint:gosec // bounded by the plan file's size
+		if c.Guard == v1alpha1.GuardProtected {
+			s.Protected++
+		}
 		if weight(c) > 0 {
+			continue
+		}
+		if c.Guard == v1alpha1.GuardRetained {
+			s.Retained++
 			continue
 		}
 		switch c.Operation {
@@ -230,6 +237,9 @@ func (t *tally) add(c v1alpha1.ResourceChange) {
 	if !passive(c.Operation) {
 		t.active++
 	}
+	if c.Guard == v1alpha1.GuardRetained {
+		return // told as such
+	}
 	switch c.Operation {
 	case v1alpha1.ChangeRefresh:
 		t.drifted++
@@ -256,7 +266,7 @@ func brief(s v1alpha1.PlanSummary, t tally) string {
 	for _, w := range []struct {
 		count int
 		word  string
-	}{{t.other, "other"}, {t.drifted, "drifted"}, {int(s.Unbound), "unbound"}, {int(s.Unstable), "unstable"}} {
+	}{{t.other, "other"}, {t.drifted, "drifted"}, {int(s.Retained), "retained"}, {int(s.Protected), "protected"}, {int(s.Unbound), "unbound"}, {int(s.Unstable), "unstable"}} {
 		if w.count > 0 && parts[0] != fmt.Sprintf("%d %s", w.count, w.word) {
 			parts = append(parts, fmt.Sprintf("%d %s", w.count, w.word))
 		}
@@ -271,6 +281,8 @@ func quiet(s v1alpha1.PlanSummary, t tally) string {
 		return "no changes"
 	case t.other > 0:
 		return fmt.Sprintf("%d other", t.other)
+	case s.Retained > 0:
+		return fmt.Sprintf("%d retained", s.Retained)
 	case s.Outputs > 0:
 		return "outputs only"
 	}

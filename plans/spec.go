@@ -141,6 +141,7 @@ func differing(stated, spec Statement) error {
 		{"stackRef", stated.Predicate.Stack, spec.Predicate.Stack},
 		{"sequence", stated.Predicate.Sequence, spec.Predicate.Sequence},
 		{"operation", stated.Predicate.Operation, spec.Predicate.Operation},
+		{"constraint", stated.Predicate.Constraint, spec.Predicate.Constraint},
 		{"trigger", stated.Predicate.Trigger, spec.Predicate.Trigger},
 		{"authors", stated.Predicate.Authors, spec.Predicate.Authors},
 		{"binding", stated.Predicate.Binding, spec.Predicate.Binding},

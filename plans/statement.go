@@ -22,7 +22,15 @@ import (
 const (
 	StatementType = "https://in-toto.io/Statement/v1"
 	PredicateType = "https://plangate.dev/UpdatePlan/v1alpha1"
-	SubjectName   = "pulumi-plan"
+	// SubjectName is the subject of an Update: Pulumi's plan file; DestroySubjectName is that of a Destroy: the list of all
+	// that goes.
+	SubjectName        = "pulumi-plan"
+	DestroySubjectName = "destroy-list"
+	// RefreshSubjectName is the subject of a Refresh: the list of what the state takes over from the world.
+	RefreshSubjectName = "accept-list"
+
+	// DestroyConstraint is what a Destroy is held to, in words, since Pulumi has no plan file for it.
+	DestroyConstraint = "only what the destroy-list names is deleted, and only while the state has binding.stateDigest; Pulumi has no plan file for a destroy"
 
 	// MaxStatement is the most bytes that a statement may have.
 	MaxStatement = 64 << 10
@@ -56,7 +64,9 @@ type Predicate struct {
 	Stack     v1alpha1.StackReference `json:"stack"`
 	Sequence  int64                   `json:"sequence"`
 	Operation v1alpha1.PlanOperation  `json:"operation"`
-	Trigger   v1alpha1.PlanTrigger    `json:"trigger"`
+	// Constraint is DestroyConstraint with a Destroy, and is omitted with an Update, which Pulumi's plan file constrains.
+	Constraint string               `json:"constraint,omitempty"`
+	Trigger    v1alpha1.PlanTrigger `json:"trigger"`
 	// Authors are omitted when they are not known.
 	Authors  []string         `json:"authors,omitempty"`
 	Binding  v1alpha1.Binding `json:"binding"`
@@ -145,7 +155,7 @@ func NewStatement(in StatementInput) (string, error) {
 func newStatement(in StatementInput) Statement {
 	return Statement{
 		Type:          StatementType,
-		Subject:       []Subject{{Name: SubjectName, Digest: SubjectDigest{SHA256: strings.TrimPrefix(in.Artifact.Digest, "sha256:")}}},
+		Subject:       []Subject{{Name: subjectOf(in.Operation), Digest: SubjectDigest{SHA256: strings.TrimPrefix(in.Artifact.Digest, "sha256:")}}},
 		PredicateType: PredicateType,
 		Predicate: Predicate{
 			Namespace:   in.Namespace,
@@ -153,6 +163,7 @@ func newStatement(in StatementInput) Statement {
 			Stack:       in.Stack,
 			Sequence:    in.Sequence,
 			Operation:   in.Operation,
+			Constraint:  constraintOf(in.Operation),
 			Trigger:     in.Trigger,
 			Authors:     in.Authors,
 			Binding:     in.Binding,
@@ -165,6 +176,27 @@ func newStatement(in StatementInput) Statement {
 			Nonce:       in.Nonce,
 		},
 	}
+}
+
+// subjectOf is the name of what an operation's artifact is; "" for an operation that is not known.
+func subjectOf(operation v1alpha1.PlanOperation) string {
+	switch operation {
+	case v1alpha1.PlanOperationUpdate:
+		return SubjectName
+	case v1alpha1.PlanOperationDestroy:
+		return DestroySubjectName
+	case v1alpha1.PlanOperationRefresh:
+		return RefreshSubjectName
+	default:
+		return ""
+	}
+}
+
+func constraintOf(operation v1alpha1.PlanOperation) string {
+	if operation == v1alpha1.PlanOperationDestroy {
+		return DestroyConstraint
+	}
+	return ""
 }
 
 // enforcement is what an absent one means.
@@ -226,8 +258,12 @@ func (s Statement) check() error {
 	if s.PredicateType != PredicateType {
 		return fmt.Errorf("statement: predicateType is %q, not %q", s.PredicateType, PredicateType)
 	}
-	if len(s.Subject) != 1 || s.Subject[0].Name != SubjectName || !hexPattern.MatchString(s.Subject[0].Digest.SHA256) {
-		return fmt.Errorf("statement: subject is not one %s with its sha256", SubjectName)
+	operation := s.Predicate.Operation
+	if subjectOf(operation) == "" {
+		return fmt.Errorf("statement: operation %q is not known", operation)
+	}
+	if len(s.Subject) != 1 || s.Subject[0].Name != subjectOf(operation) || !hexPattern.MatchString(s.Subject[0].Digest.SHA256) {
+		return fmt.Errorf("statement: subject is not one %s with its sha256", subjectOf(operation))
 	}
 	return s.Predicate.check()
 }
@@ -246,13 +282,13 @@ func (p Predicate) check() error {
 			return fmt.Errorf("statement: %s is empty", f.name)
 		}
 	}
-	return errors.Join(p.checkWords(), p.checkDigests(), checkBinding(p.Binding))
+	return errors.Join(p.checkWords(), p.checkDigests(), checkBinding(p.Operation, p.Binding))
 }
 
 // checkWords looks at what must be one of a few words, or a number.
 func (p Predicate) checkWords() error {
-	if p.Operation != v1alpha1.PlanOperationUpdate && p.Operation != v1alpha1.PlanOperationRefresh {
-		return fmt.Errorf("statement: operation %q is not known", p.Operation)
+	if p.Constraint != constraintOf(p.Operation) {
+		return fmt.Errorf("statement: constraint is %q, not %q", p.Constraint, constraintOf(p.Operation))
 	}
 	if p.Enforcement != v1alpha1.EnforcementStrict && p.Enforcement != v1alpha1.EnforcementProbe {
 		return fmt.Errorf("statement: enforcement %q is not known", p.Enforcement)

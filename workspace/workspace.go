@@ -28,10 +28,23 @@ const (
 	// Accept takes the values of real resources into the state: of those, and exactly to the values, that Plan lists
 	// (drift.Acceptance). It changes nothing real.
 	Accept OperationType = "Accept"
+	// PreviewDestroy lists what a destroy would take away, and changes nothing. Its Plan is the list.
+	PreviewDestroy OperationType = "PreviewDestroy"
+	// Destroy runs `pulumi destroy`, held to the list and to the state that it was made from.
+	Destroy OperationType = "Destroy"
 )
 
-// Mutates tells whether an operation of the type changes something: it needs expectations, a plan and its approval.
-func (t OperationType) Mutates() bool { return t == Apply || t == Accept }
+// Mutates reports whether an operation of this type may change something real, or the state. It needs expectations, a plan and its
+// approval.
+func (t OperationType) Mutates() bool { return t == Apply || t == Destroy || t == Accept }
+
+// Previews reports whether an operation of this type looks, and changes nothing real.
+func (t OperationType) Previews() bool { return t == Preview || t == PreviewDestroy || t == DriftCheck }
+
+// NeedsSource reports whether an operation of this type runs the program. A destroy needs the state alone.
+func (t OperationType) NeedsSource() bool {
+	return t == Preview || t == Apply || t == DriftCheck || t == Accept
+}
 
 // Operation is one run of Pulumi for one stack. Everything in it is used for that run alone.
 type Operation struct {
@@ -45,7 +58,10 @@ type Operation struct {
 	Stack string `json:"stack"`
 	// Backend is the backend's URL. Empty: whatever Env says, or Pulumi Cloud.
 	Backend string `json:"backend,omitempty"`
-	// Source is where the program comes from.
+	// Project is the name of the Pulumi project, for a destroy of a stack whose own name does not give it, and for a look at the
+	// state without a source. Ignored otherwise.
+	Project string `json:"project,omitempty"`
+	// Source is where the program comes from. Ignored for a destroy.
 	Source Source `json:"source"`
 	// Config is laid over the committed configuration: key → any JSON value.
 	Config map[string]json.RawMessage `json:"config,omitempty"`
@@ -59,25 +75,24 @@ type Operation struct {
 	FallbackSalt string `json:"fallbackSalt,omitempty"`
 	// Options are the flags of preview and apply.
 	Options Options `json:"options"`
-	// Expect is what an Apply or Accept requires to be unchanged. Required for those, ignored for the others.
+	// Expect is what an Apply, a Destroy or an Accept requires to be unchanged. Required for these, ignored for previews.
 	Expect *Facts `json:"expect,omitempty"`
-	// PlanDigest is "sha256:…" of Plan. Required for Apply and Accept.
+	// PlanDigest is "sha256:…" of Plan. Required for what Mutates.
 	PlanDigest string `json:"planDigest,omitempty"`
 	// Timeout is how long it may run; it is then stopped in order. Zero: as long as it takes.
 	Timeout time.Duration `json:"timeout,omitempty"`
-	// Release are the locks of the stack that an Apply may remove if it meets them. Every other lock is left alone.
+	// Release are the locks of the stack that an Apply or a Destroy may remove if it meets them. Every other lock is left alone.
 	Release []LockRelease `json:"release,omitempty"`
-	// Probe runs a Preview twice, so that what differs between two previews of the same world can be named. Ignored for Apply.
+	// Probe runs a Preview twice, so that what differs between two previews of the same world can be named. Ignored for all others.
 	Probe bool `json:"probe,omitempty"`
-	// Plan is the plan file that an Apply is constrained to, or the list of what an Accept accepts. Streamed, never part of the
-	// JSON form.
+	// Plan is the plan file that an Apply is constrained to, or the list that a Destroy or an Accept is. Streamed, never part of the JSON form.
 	Plan []byte `json:"-"`
-	// Approval is what an Apply or Accept was approved by. The agent verifies all of it again before Pulumi runs. Nil: nothing of it is
+	// Approval is what what Mutates was approved by. The agent verifies all of it again before Pulumi runs. Nil: nothing of it is
 	// verified, and an agent that requires signers refuses. Ignored for Preview.
 	Approval *Approval `json:"approval,omitempty"`
 }
 
-// Approval is what an Apply was approved by.
+// Approval is what an Apply or a Destroy was approved by.
 type Approval struct {
 	// Statement is spec.statement of the UpdatePlan, as it is: the bytes that were approved.
 	Statement string `json:"statement"`
@@ -208,6 +223,8 @@ type Result struct {
 	Reason string `json:"reason,omitempty"`
 	// Message says it for people, secrets masked, at most 4096 bytes; empty after success.
 	Message string `json:"message,omitempty"`
+	// Project is the name of the Pulumi project. Empty: it did not come so far.
+	Project string `json:"project,omitempty"`
 	// Facts are what was found at the start. Nil when it did not come so far.
 	Facts *Facts `json:"facts,omitempty"`
 	// Mismatches tell what had moved; only with Stale.
@@ -239,7 +256,7 @@ type Result struct {
 	Locks []Lock `json:"locks,omitempty"`
 	// Released are the locks that an Apply removed, or began to remove when the agent died.
 	Released []ReleasedLock `json:"released,omitempty"`
-	// Plan is the saved plan file of a Preview. Streamed, never part of the JSON form.
+	// Plan is the saved plan file of a Preview, or the list of a PreviewDestroy. Streamed, never part of the JSON form.
 	Plan []byte `json:"-"`
 	// SecondPlan is the plan file of the second run of a Preview with Probe, to be compared with Plan and never to be applied:
 	// a secret of the same value as at the same place of Plan has the same ciphertext, and one that could not be compared has

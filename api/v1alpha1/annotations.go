@@ -32,6 +32,14 @@ const (
 	AnnotationRepairDrift = "plangate.dev/repair-drift"
 	// RequestNow is a value that is always a new request.
 	RequestNow = "now"
+	// AnnotationDestroy on a Stack says that all of its resources shall go, while the Stack itself stays. As long as it is
+	// there, only Destroy plans are made, and what was destroyed is not made again; when it is removed, the Stack's spec is
+	// what is wanted again. Its value is any word that is not empty; another one asks for a new Destroy plan.
+	AnnotationDestroy = "plangate.dev/destroy"
+	// AnnotationOrphan on a Stack that is being deleted lets it go without destroying what it made, for good. Its value is the
+	// Stack's UID, so that it means nothing on any other Stack. To set it takes the verb "orphan" on the Stack
+	// (config/admission/stack-orphan.yaml).
+	AnnotationOrphan = "plangate.dev/orphan"
 	// AnnotationUnlock on a Stack allows the operator to release a lock of somebody else. Its value is the lock's whole id, as
 	// status.locks shows it; another lock is never released by it. It takes the verb "unlock" on the Stack.
 	AnnotationUnlock = "plangate.dev/unlock"
@@ -49,6 +57,10 @@ const (
 	// LabelStack holds the name of the Stack that an object belongs to; names over 63 characters are shortened and end
 	// in a hash.
 	LabelStack = "plangate.dev/stack"
+	// LabelStackUID holds the UID of the Stack that an object belongs to. It stands in for an owner reference, which would let
+	// the garbage collector take the object from under a destroy when the Stack is deleted in the foreground. The object gets
+	// its owner reference when the Stack is let go.
+	LabelStackUID = "plangate.dev/stack-uid"
 	// LabelStackResourceVersion on an UpdatePlan holds spec.stackRef.resourceVersion.
 	LabelStackResourceVersion = "plangate.dev/stack-resource-version"
 	// LabelOperation on an UpdatePlan holds the id of the preview operation that made it.

@@ -67,9 +67,18 @@ const (
 	ReasonInSync             = "InSync"
 	ReasonSuspended          = "Suspended"
 	ReasonNotYetObserved     = "NotYetObserved"
+	ReasonNotNeeded          = "NotNeeded"
 	ReasonDeleting           = "Deleting"
 	ReasonProgressing        = "Progressing"
 	ReasonReconcileError     = "ReconcileError"
+	// ReasonDestroyed: the annotation plangate.dev/destroy asks for a destroy, and nothing is left.
+	ReasonDestroyed = "Destroyed"
+	// ReasonNamespaceTerminating: the Stack's namespace is being deleted, so that nothing that a destroy needs can be made.
+	ReasonNamespaceTerminating = "NamespaceTerminating"
+	// ReasonOrphaned: the Stack was let go without destroying what it made, because plangate.dev/orphan says so.
+	ReasonOrphaned = "Orphaned"
+	// ReasonProjectUnknown: the name of the Pulumi project, without which a destroy finds no state, is written down nowhere.
+	ReasonProjectUnknown = "ProjectUnknown"
 )
 
 // Reasons of the condition Drifted, beside the classes of drift.
@@ -97,6 +106,8 @@ const (
 	ReasonApplying     = "Applying"
 	ReasonApplied      = "Applied"
 	ReasonNotApplied   = "NotApplied"
+	// ReasonProtected: a Destroy plan that no approval can start, since Pulumi refuses to delete protected resources.
+	ReasonProtected = "Protected"
 
 	// How an attempt to apply can end other than well.
 

@@ -148,6 +148,11 @@ type StackSpec struct {
 	// once an hour, and Report.
 	// +optional
 	Drift *DriftSettings `json:"drift,omitempty"`
+	// destroyOnFinalize makes the deletion of the Stack destroy all of its resources first: a plan with the operation Destroy
+	// is published and waits for its approval, and the Stack goes when all is destroyed, and not before. Absent: false, the
+	// Stack goes and what it made stays.
+	// +optional
+	DestroyOnFinalize bool `json:"destroyOnFinalize,omitempty"`
 
 	// plan says how long plans of the Stack may wait, and how many ended ones are kept. Absent: the defaults of its members.
 	// +optional
@@ -351,6 +356,12 @@ type StackStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	PulumiVersion string `json:"pulumiVersion,omitempty"`
 
+	// project is the name of the Pulumi project that was last previewed. A destroy finds the state by it when the source is
+	// gone. Absent: none was previewed yet.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Project string `json:"project,omitempty"`
+
 	// observedRequest is the value of the annotation plangate.dev/request-plan that was last acted on. Absent: none.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
@@ -471,10 +482,13 @@ type PreviewStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=71
 	ConfigDigest string `json:"configDigest,omitempty"`
+	// operation is what was previewed. Absent: Update.
+	// +optional
+	Operation PlanOperation `json:"operation,omitempty"`
 	// generation is the Stack's generation that was previewed.
 	// +required
 	Generation int64 `json:"generation"`
-	// revision is the commit that was previewed.
+	// revision is the commit that was previewed. Absent with Destroy, which needs no source.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Revision string `json:"revision,omitempty"`
@@ -530,17 +544,17 @@ type PreviewOperation struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Author string `json:"author,omitempty"`
-	// revision is the commit that is previewed.
-	// +required
-	// +kubebuilder:validation:MaxLength=64
-	Revision string `json:"revision"`
-	// operation is what is previewed. Absent: Update.
+	// revision is the commit that is previewed. Absent with Destroy, which needs no source.
 	// +optional
-	Operation PlanOperation `json:"operation,omitempty"`
+	// +kubebuilder:validation:MaxLength=64
+	Revision string `json:"revision,omitempty"`
 	// tree is the project's tree at that commit, as in observedTree. Absent: nobody has looked yet.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Tree string `json:"tree,omitempty"`
+	// operation is what is previewed. Absent: Update.
+	// +optional
+	Operation PlanOperation `json:"operation,omitempty"`
 	// trigger tells why.
 	// +required
 	Trigger PlanTrigger `json:"trigger"`

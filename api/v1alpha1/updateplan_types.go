@@ -50,7 +50,8 @@ type UpdatePlanSpec struct {
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	Sequence int64 `json:"sequence"`
-	// operation is what is done: Update or Refresh.
+	// operation is what is done: Update brings the world to what the program asks for, Destroy deletes all that the state holds,
+	// Refresh takes the values of real resources into the state.
 	// +required
 	Operation PlanOperation `json:"operation"`
 	// trigger tells why the plan was made.
@@ -66,7 +67,7 @@ type UpdatePlanSpec struct {
 	// binding is everything, beside the plan file, that an approval is tied to.
 	// +required
 	Binding Binding `json:"binding"`
-	// artifact is Pulumi's plan file.
+	// artifact is Pulumi's plan file; of a Destroy, for which Pulumi has none, the list of all that goes.
 	// +required
 	Artifact Artifact `json:"artifact"`
 	// statement is an in-toto Statement v1 over all of the above, as the exact bytes that are approved and signed.
@@ -184,7 +185,7 @@ type StackReference struct {
 }
 
 // PlanOperation is what a plan does.
-// +kubebuilder:validation:Enum=Update;Refresh
+// +kubebuilder:validation:Enum=Update;Destroy;Refresh
 type PlanOperation string
 
 // What a plan can do.
@@ -194,10 +195,12 @@ const (
 	// PlanOperationRefresh brings Pulumi's state to what the world is: drift is accepted. It changes nothing real. The plan's
 	// artifact is the list of what is accepted.
 	PlanOperationRefresh PlanOperation = "Refresh"
+	// PlanOperationDestroy deletes all that the state holds. It needs the state alone, and no source.
+	PlanOperationDestroy PlanOperation = "Destroy"
 )
 
 // TriggerType tells what made the operator preview.
-// +kubebuilder:validation:Enum=SpecChanged;SourceChanged;ConfigChanged;Requested;Retry;Drifted
+// +kubebuilder:validation:Enum=SpecChanged;SourceChanged;ConfigChanged;Requested;Retry;Drifted;Deleted
 type TriggerType string
 
 // What can make the operator preview.
@@ -209,6 +212,8 @@ const (
 	TriggerRetry         TriggerType = "Retry"
 	// TriggerDrifted: the real resources are not as Pulumi left them.
 	TriggerDrifted TriggerType = "Drifted"
+	// TriggerDeleted is the deletion of a Stack with destroyOnFinalize.
+	TriggerDeleted TriggerType = "Deleted"
 )
 
 // PlanTrigger tells why a plan was made.
@@ -244,23 +249,23 @@ type CompletedPlan struct {
 // Binding is everything, beside the plan file, that an approval is tied to. Each field is compared again right before
 // applying; a difference makes the plan stale.
 type Binding struct {
-	// revision is the commit.
-	// +required
+	// revision is the commit. Absent with Destroy, which needs no source.
+	// +optional
 	// +kubebuilder:validation:MaxLength=64
-	Revision string `json:"revision"`
-	// repository is the URL of the git repository.
-	// +required
+	Revision string `json:"revision,omitempty"`
+	// repository is the URL of the git repository. Absent with Destroy.
+	// +optional
 	// +kubebuilder:validation:MaxLength=2048
-	Repository string `json:"repository"`
+	Repository string `json:"repository,omitempty"`
 	// directory is the project's folder in the repository. Absent: its root.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Directory string `json:"directory,omitempty"`
 	// tree is the git tree id of the project's folder at that commit; where the Stack has spec.projectPaths, a SHA-256 over it
-	// and what is at those paths.
-	// +required
+	// and what is at those paths. Absent with Destroy.
+	// +optional
 	// +kubebuilder:validation:MaxLength=64
-	Tree string `json:"tree"`
+	Tree string `json:"tree,omitempty"`
 	// configDigest is the digest of the Stack's configuration, environment and options; secret values enter it as an HMAC
 	// under a key of the Stack's own.
 	// +required
@@ -387,6 +392,13 @@ type PlanSummary struct {
 	// unbound counts inputs that were not known at preview: any value passes for them.
 	// +optional
 	Unbound int32 `json:"unbound"`
+	// protected counts resources that a Destroy meets and that Pulumi refuses to delete: as long as there is one, nothing of
+	// the plan can be done. Absent: 0, and with Update.
+	// +optional
+	Protected int32 `json:"protected,omitempty"`
+	// retained counts resources that a Destroy leaves in the real world: Pulumi forgets them. Absent: 0, and with Update.
+	// +optional
+	Retained int32 `json:"retained,omitempty"`
 	// unstable counts inputs and outputs that differed between two previews of the same world: an apply would most likely be
 	// refused because of them. Only with enforcement Probe; 0 otherwise.
 	// +optional
@@ -417,6 +429,18 @@ const (
 	ChangeOther ChangeOperation = "Other"
 )
 
+// ResourceGuard is what keeps a resource from being deleted by a Destroy.
+// +kubebuilder:validation:Enum=Protected;Retained
+type ResourceGuard string
+
+// What can keep a resource from being deleted.
+const (
+	// GuardProtected: the resource has the option protect. Pulumi refuses to delete it, and with it the whole destroy.
+	GuardProtected ResourceGuard = "Protected"
+	// GuardRetained: the resource has the option retainOnDelete, or was only read. It stays in the real world.
+	GuardRetained ResourceGuard = "Retained"
+)
+
 // ResourceChange is what happens to one resource.
 type ResourceChange struct {
 	// operation is what happens.
@@ -434,6 +458,9 @@ type ResourceChange struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=2048
 	URN string `json:"urn"`
+	// guard is what keeps the resource from being deleted by a Destroy. Absent: nothing does.
+	// +optional
+	Guard ResourceGuard `json:"guard,omitempty"`
 	// properties are the changed properties, at most 50. Absent: none are known.
 	// +optional
 	// +listType=atomic

@@ -4,6 +4,7 @@
 package inputs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -11,8 +12,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/plangate/plangate/api/v1alpha1"
+	"github.com/plangate/plangate/pkg/ownership"
 )
 
 // keyName is the name of the Secret that holds the Stack's own key and its encryption salt.
@@ -30,7 +33,13 @@ func (g *Gatherer) readKey(ctx context.Context, stack *v1alpha1.Stack, in *Input
 	if err != nil {
 		return fmt.Errorf("reading Secret %q with the key of the Stack: %w", name, err)
 	}
-	if !metav1.IsControlledBy(secret, stack) {
+	if isLeftover(secret, stack) {
+		secret, err = g.adoptKey(ctx, stack, secret)
+		if err != nil {
+			return err
+		}
+	}
+	if !ownership.Of(secret, stack) {
 		return &InvalidError{Field: "metadata.name", Why: fmt.Sprintf("collides: Secret %q exists and is not of this Stack; delete that Secret or rename the Stack", name)}
 	}
 	if len(secret.Data[keyHMAC]) < 32 {
@@ -40,7 +49,45 @@ func (g *Gatherer) readKey(ctx context.Context, stack *v1alpha1.Stack, in *Input
 	return nil
 }
 
+// isLeftover reports whether a Secret is the key of a Stack of this name that is gone, and that nothing removes: a loop that was
+// late made it when the Stack had been let go.
+func isLeftover(secret *corev1.Secret, stack *v1alpha1.Stack) bool {
+	return ownership.LeftBehind(secret, stack.UID) && secret.Labels[v1alpha1.LabelComponent] == v1alpha1.ComponentStackKey && secret.DeletionTimestamp.IsZero()
+}
+
+// adoptKey makes a leftover the Stack's own, with a new key.
+func (g *Gatherer) adoptKey(ctx context.Context, stack *v1alpha1.Stack, secret *corev1.Secret) (*corev1.Secret, error) {
+	key, err := newKey()
+	if err != nil {
+		return nil, err
+	}
+	before := secret.DeepCopy()
+	ownership.Mark(secret, stack)
+	secret.Data = map[string][]byte{keyHMAC: key}
+	if err := g.writer.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return nil, fmt.Errorf("taking over Secret %q, which a Stack of this name left: %w", secret.Name, err)
+	}
+	return secret, nil
+}
+
+// letGo reports whether the Stack is gone, or its finalizer is: nothing may be made for it any more, since nothing would remove it.
+func (g *Gatherer) letGo(ctx context.Context, stack *v1alpha1.Stack) (bool, error) {
+	now := &v1alpha1.Stack{}
+	err := g.reader.Get(ctx, client.ObjectKeyFromObject(stack), now)
+	switch {
+	case apierrors.IsNotFound(err):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("reading Stack %q: %w", stack.Name, err)
+	default:
+		return now.UID != stack.UID || !now.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(now, v1alpha1.Finalizer), nil
+	}
+}
+
 func (g *Gatherer) makeKey(ctx context.Context, stack *v1alpha1.Stack) (*corev1.Secret, error) {
+	if gone, err := g.letGo(ctx, stack); err != nil || gone {
+		return nil, cmp.Or(err, fmt.Errorf("no key is made for Stack %q, which is gone", stack.Name))
+	}
 	key, err := newKey()
 	if err != nil {
 		return nil, err
@@ -48,11 +95,11 @@ func (g *Gatherer) makeKey(ctx context.Context, stack *v1alpha1.Stack) (*corev1.
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: keyName(stack), Namespace: stack.Namespace,
-			Labels:          map[string]string{v1alpha1.LabelStack: stack.Name, v1alpha1.LabelComponent: v1alpha1.ComponentStackKey},
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(stack, v1alpha1.GroupVersion.WithKind("Stack"))},
+			Labels: map[string]string{v1alpha1.LabelComponent: v1alpha1.ComponentStackKey},
 		},
 		Data: map[string][]byte{keyHMAC: key},
 	}
+	ownership.Mark(secret, stack)
 	if err := g.writer.Create(ctx, secret); err != nil {
 		return nil, err
 	}

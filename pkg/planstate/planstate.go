@@ -113,6 +113,9 @@ func Reason(plan *v1alpha1.UpdatePlan) (reason, message string) {
 	case Approved:
 		return v1alpha1.ReasonApproved, conditions.Message(c, v1alpha1.ConditionApproved)
 	default:
+		if why := plans.Impossible(&plan.Spec); why != "" {
+			return v1alpha1.ReasonProtected, why
+		}
 		return v1alpha1.ReasonWaitingForApproval, plan.Status.Requirements
 	}
 }

@@ -132,7 +132,7 @@ func Verify(in Input) Verdict {
 	for _, d := range slices.Backward(annotationDecisions(in)) {
 		all = slices.Insert(all, 0, heard{Decision: d})
 	}
-	v := weigh(in, all)
+	v := possible(in, weigh(in, all))
 	found := make([]v1alpha1.Decision, 0, len(all))
 	for _, h := range all {
 		found = append(found, h.Decision)
@@ -187,6 +187,18 @@ func inTime(in Input) *Verdict {
 
 func ended(reason, message string) *Verdict {
 	return &Verdict{State: Ended, Reason: reason, Message: message, Requirements: "None: the plan has ended."}
+}
+
+// possible holds back a plan that no approval can start, and says what to do. It can still be rejected.
+func possible(in Input, v Verdict) Verdict {
+	why := plans.Impossible(&in.Plan.Spec)
+	if why == "" || v.State == Rejected || v.State == Ended {
+		return v
+	}
+	return Verdict{
+		State: Waiting, Reason: v1alpha1.ReasonProtected, Message: redact.Shorten(why, maxWords),
+		Requirements: redact.Shorten("No approval is enough: "+why, maxWords), Policy: v.Policy, LookAgain: v.LookAgain,
+	}
 }
 
 // weigh counts decisions that are about this very digest. A rejection, also one that only the status remembers, wins over any

@@ -36,14 +36,55 @@ func Progress(planFile, events []byte) (done, rest []v1alpha1.StepState, err err
 		}
 	}
 	slices.SortFunc(p.order, compareSteps)
+	done, rest = p.follow(decodeEvents(events))
+	return done, rest, nil
+}
+
+// DestroyProgress is Progress for a destroy that was held to a list. What no event tells of was to be deleted.
+func DestroyProgress(list, events []byte) (done, rest []v1alpha1.StepState, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			done, rest, err = nil, nil, fmt.Errorf("reading the progress: malformed: %v", r)
+		}
+	}()
+	var l destroyList
+	if err := decodeOne(list, &l, true); err != nil || l.Version != destroyListVersion {
+		return nil, nil, fmt.Errorf("reading the list of what goes: version %q: %w", l.Version, err)
+	}
+	told, all := map[string]bool{}, decodeEvents(events)
+	for i := range all {
+		if e := all[i].ResourcePreEvent; e != nil {
+			told[e.Metadata.URN] = true
+		}
+	}
+	p := &progress{states: map[planStep]*v1alpha1.StepState{}, errors: map[string]string{}}
+	for _, d := range l.Resources {
+		if !told[d.URN] && (d.Fate == fateDelete || d.Fate == fateRetain) {
+			p.expect(planStep{d.URN, apitype.OpDelete})
+		}
+	}
+	done, rest = p.follow(all)
+	return done, rest, nil
+}
+
+// decodeEvents passes over lines that cannot be read.
+func decodeEvents(events []byte) []apitype.EngineEvent {
+	var all []apitype.EngineEvent
 	for _, line := range bytes.Split(events, []byte("\n")) {
 		var e apitype.EngineEvent
 		if len(bytes.TrimSpace(line)) > 0 && decodeOne(line, &e, false) == nil {
-			p.take(&e)
+			all = append(all, e)
 		}
 	}
-	done, rest = p.report()
-	return done, rest, nil
+	return all
+}
+
+// follow takes all events, and reports.
+func (p *progress) follow(events []apitype.EngineEvent) (done, rest []v1alpha1.StepState) {
+	for i := range events {
+		p.take(&events[i])
+	}
+	return p.report()
 }
 
 // planStep is one step for one resource. A resource has at most one of a kind in an update, except for the deletion of several

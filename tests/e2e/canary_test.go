@@ -47,14 +47,17 @@ func newCanaries(t *testing.T, names ...string) canaries {
 // find complains of each canary in a text, in any form that a secret is masked in.
 func (c canaries) find(t *testing.T, where, text string) {
 	t.Helper()
+	found := 0
 	for name, value := range c {
 		for _, form := range redact.Forms([]string{value}) {
 			if i := strings.Index(text, form); i >= 0 {
 				t.Errorf("%s holds the canary %q: …%.120q…", where, name, text[max(0, i-40):])
+				found++
 				break
 			}
 		}
 	}
+	t.Logf("case: e2e: %s | none of %d secrets in any form | %d found in %d bytes", where, len(c), found, len(text))
 }
 
 func (c canaries) without(names ...string) canaries {

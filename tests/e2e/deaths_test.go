@@ -59,14 +59,20 @@ func killManager(t *testing.T) {
 // killContainer sends SIGKILL to a container's first process, from the node.
 func killContainer(t *testing.T, pod *corev1.Pod, name string) {
 	t.Helper()
+	onTask(t, pod, name, "kill", "-s", "SIGKILL")
+}
+
+// onTask does something to the processes of a container, from the node: kill, or pause, after which they hear no signal but SIGKILL.
+func onTask(t *testing.T, pod *corev1.Pod, name string, action ...string) {
+	t.Helper()
 	for _, c := range pod.Status.ContainerStatuses {
 		if c.Name != name {
 			continue
 		}
 		id := strings.TrimPrefix(c.ContainerID, "containerd://")
-		out, err := exec.CommandContext(t.Context(), "../../hack/cluster/enter.sh", "ctr", "-n", "k8s.io", "tasks", "kill", "-s", "SIGKILL", id).CombinedOutput() //nolint:gosec // the tests' own commands
+		out, err := exec.CommandContext(t.Context(), "../../hack/cluster/enter.sh", append(append([]string{"ctr", "-n", "k8s.io", "tasks"}, action...), id)...).CombinedOutput() //nolint:gosec // the tests' own commands
 		if err != nil {
-			t.Fatalf("killing container %q: %v\n%s", name, err, out)
+			t.Fatalf("%s container %q: %v\n%s", action[0], name, err, out)
 		}
 		return
 	}
@@ -145,6 +151,12 @@ func TestAPodDeletedByForceWhileApplyingIsToldAndTheNextPlanGoesThroughItsLock(t
 	w := newWorld(t)
 	plan := applying(w)
 	before := w.becomes(plan, v1alpha1.ReasonApplying).Status.Operation
+	// It has no time to put anything in order, as on a node that loses power.
+	pod := &corev1.Pod{}
+	if err := cluster.client.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: w.podName()}, pod); err != nil {
+		t.Fatal(err)
+	}
+	onTask(t, pod, "pulumi", "pause")
 	w.kubectl("delete", "pod", w.podName(), "--grace-period=0", "--force", "--wait=false")
 
 	interrupted := w.becomes(plan, v1alpha1.ReasonInterrupted)

@@ -110,7 +110,10 @@ func TestAnUpdatePlanIsImmutableAndACopyOfItIsNeverApplied(t *testing.T) {
 	if err := cluster.operator.Create(w.ctx(), copied); err != nil {
 		t.Fatal(err)
 	}
-	w.annotate(copied, v1alpha1.AnnotationApprove, copied.Spec.Digest)
+	// Either somebody is faster than the operator, or the API server says that the copy has ended.
+	if err := w.tryAnnotate(copied, v1alpha1.AnnotationApprove, copied.Spec.Digest); err != nil && !strings.Contains(err.Error(), "the plan has ended") {
+		t.Fatal(err)
+	}
 	eventually(t, "the copy to be refused", slow, func() error {
 		now := w.read(copied)
 		if c := meta.FindStatusCondition(now.Status.Conditions, v1alpha1.ConditionObsolete); c == nil || c.Status != metav1.ConditionTrue {
@@ -135,11 +138,11 @@ func TestADecisionIsInTheNameOfWhoMadeIt(t *testing.T) {
 	}
 	for user, want := range map[string]string{
 		plan.Spec.Authors[0] + " --as-group=system:masters": "an author of a change cannot approve it",
-		"mallory@example.com":                               "cannot patch resource",
+		"mallory@example.com":                               "User \"mallory@example.com\" cannot ",
 		"system:serviceaccount:flux-system:kustomize-controller --as-group=system:masters": "service accounts and system users do not decide by annotation",
 	} {
-		out, err := w.try(strings.Replace(plan.Status.HowToApprove, "kubectl ", "kubectl --as="+user+" ", 1))
-		if err == nil || !strings.Contains(out+err.Error(), want) {
+		out, err := w.tryShell(strings.Replace(plan.Status.HowToApprove, "kubectl ", "kubectl --as="+user+" ", 1))
+		if err == nil || !strings.Contains(out, want) {
 			t.Errorf("%s approves: %v\n%s", user, err, out)
 		}
 	}

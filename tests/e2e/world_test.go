@@ -325,13 +325,20 @@ func (w *world) applied(plan *v1alpha1.UpdatePlan) *v1alpha1.UpdatePlan {
 
 // --- commands ------------------------------------------------------------------------------------------------------------
 
+// tryShell runs a command where the tests run, and returns all that it printed.
+func (w *world) tryShell(line string) (string, error) {
+	out, err := exec.CommandContext(w.ctx(), "bash", "-c", line).CombinedOutput() //nolint:gosec // the tests' own commands
+	return string(out), err
+}
+
+// shell is tryShell that may not fail.
 func (w *world) shell(line string) string {
 	w.t.Helper()
-	out, err := exec.CommandContext(w.ctx(), "bash", "-c", line).CombinedOutput() //nolint:gosec // the tests' own commands
+	out, err := w.tryShell(line)
 	if err != nil {
 		w.t.Fatalf("%s: %v\n%s", line, err, out)
 	}
-	return string(out)
+	return out
 }
 
 func (w *world) kubectl(args ...string) string {

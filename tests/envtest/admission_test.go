@@ -99,6 +99,7 @@ func install() error {
 	files := [][]string{
 		{"rbac", "role.yaml"}, {"rbac", "role_binding.yaml"}, {"rbac", "aggregated_roles.yaml"}, {"samples", "rbac", "approver_of_a_class.yaml"},
 		{"admission", "updateplans.yaml"}, {"admission", "updateplans-stamp.yaml"}, {"admission", "stacks-author.yaml"}, {"admission", "stacks-stamp.yaml"},
+		{"admission", "stack-unlock.yaml"},
 	}
 	ctx := context.Background()
 	for _, file := range files {

@@ -64,6 +64,10 @@ type fakeAgents struct {
 	preview func(op workspace.Operation) *workspace.Result
 	check   func(op workspace.Operation) *workspace.Result
 	apply   func(op workspace.Operation) *workspace.Result
+	// destroy says what a Destroy comes to. Nil: all goes.
+	destroy func(op workspace.Operation) *workspace.Result
+	// resources are what a state holds, and what becomes of it in a destroy.
+	resources []doomed
 	// trees are the trees of commits; that of another is tree for the first commit, and its own id for all that come after. lookErr is the error of every look.
 	trees   map[string]string
 	lookErr error
@@ -121,6 +125,27 @@ func mustJSON(v any) []byte {
 		panic(err)
 	}
 	return b
+}
+
+// doomed is a resource in a list of what a destroy takes away.
+type doomed struct {
+	URN  string `json:"urn"`
+	Type string `json:"type"`
+	ID   string `json:"id"`
+	Fate string `json:"fate"`
+}
+
+func doom(name, fate string) doomed {
+	return doomed{URN: "urn:pulumi:dev::project::files:index:File::" + name, Type: "files:index:File", ID: "/" + name, Fate: fate}
+}
+
+// list is what an agent lists of the state.
+func (a *fakeAgents) list() []byte {
+	resources := a.resources
+	if resources == nil {
+		resources = []doomed{}
+	}
+	return mustJSON(map[string]any{"version": "plangate.dev/destroy-list/v1", "project": "project", "stack": "dev", "stateDigest": a.state, "resources": resources})
 }
 
 func (a *fakeAgents) pod(uid string) *fakePod {
@@ -206,7 +231,10 @@ func (a *fakeAgents) Result(_ context.Context, t operations.Target, id string) (
 // finish lets a running operation end.
 func (a *fakeAgents) finish(pod *fakePod, id string) *workspace.Result {
 	op := pod.ops[id]
-	facts := &workspace.Facts{Commit: op.Source.Commit, Tree: a.treeOf(op.Source.Commit), StateDigest: a.state, PulumiVersion: pulumiVersion}
+	facts := &workspace.Facts{Commit: op.Source.Commit, StateDigest: a.state, PulumiVersion: pulumiVersion}
+	if op.Type.NeedsSource() {
+		facts.Tree = a.treeOf(op.Source.Commit)
+	}
 	facts.Plugins = []workspace.Plugin{{Name: "files", Version: "0.1.0", Digest: builder.Digest("files")}}
 	if op.Options.Refresh || op.Type == workspace.DriftCheck || op.Expect != nil && op.Expect.DriftDigest != "" {
 		facts.DriftDigest = cmp.Or(a.drifted, drift.NothingDrifted)
@@ -217,6 +245,8 @@ func (a *fakeAgents) finish(pod *fakePod, id string) *workspace.Result {
 		result = a.preview(op)
 	case op.Type == workspace.DriftCheck:
 		result = a.check(op)
+	case op.Type == workspace.PreviewDestroy:
+		result = &workspace.Result{Outcome: workspace.Succeeded, Plan: a.list()}
 	case plans.BytesDigest(op.Plan) != op.PlanDigest:
 		result = &workspace.Result{Outcome: workspace.Failed, Reason: workspace.ReasonPlanInvalid}
 	case !reflect.DeepEqual(op.Expect, facts):
@@ -224,12 +254,24 @@ func (a *fakeAgents) finish(pod *fakePod, id string) *workspace.Result {
 		if op.Expect.DriftDigest != facts.DriftDigest {
 			result.Mismatches = []workspace.Mismatch{{Field: "driftDigest", Was: op.Expect.DriftDigest, Is: facts.DriftDigest, Detail: "changed again: one"}}
 		}
+	case op.Type == workspace.Destroy:
+		result = &workspace.Result{Outcome: workspace.Succeeded, Steps: workspace.Steps{Done: len(a.resources), Total: len(a.resources)}}
+		if a.destroy != nil {
+			result = a.destroy(op)
+		}
+		if result.Outcome == workspace.Succeeded {
+			a.resources = nil
+		}
+		if result.Outcome == workspace.Succeeded || result.Outcome == workspace.Partial {
+			a.state = builder.Digest("state after " + id)
+		}
 	default:
 		result = a.apply(op)
 		if result.Outcome == workspace.Succeeded || result.Outcome == workspace.Partial {
 			a.state = builder.Digest("state after " + id)
 		}
 	}
+	result.Project = "project"
 	result.ID, result.Type, result.EndedAt = id, op.Type, time.Now().UTC().Truncate(time.Second)
 	if result.Facts == nil {
 		result.Facts = facts

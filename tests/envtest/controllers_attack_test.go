@@ -214,11 +214,14 @@ func TestNoSecretValueIsInAnyObjectEventOrLog(t *testing.T) {
 
 	canaries := []string{canarySecret, canaryOutput}
 	look := func(where, text string) {
+		found := 0
 		for _, canary := range canaries {
 			if strings.Contains(text, canary) {
 				t.Errorf("%s holds %q", where, canary)
+				found++
 			}
 		}
+		t.Logf("case: controllers: %s | none of %d secrets | %d found in %d bytes", where, len(canaries), found, len(text))
 	}
 	for _, kind := range []string{"StackList", "UpdatePlanList", "WorkspaceList"} {
 		lookAt(r, v1alpha1.GroupVersion.WithKind(kind), look)

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plangate/plangate/api/v1alpha1"
+	"github.com/plangate/plangate/pkg/ownership"
 	"github.com/plangate/plangate/tests/builder"
 	"github.com/plangate/plangate/workspace"
 )
@@ -131,7 +132,7 @@ func TestAWaitingPlanOfADeletedStackCannotBeApplied(t *testing.T) {
 			return false
 		}
 		if list := r.listWorkspaces(); len(list) > 0 {
-			return metav1.IsControlledBy(&list[0], r.stack())
+			return ownership.Of(&list[0], r.stack())
 		}
 		err := r.client.Delete(r.ctx, &corev1.Pod{ObjectMeta: meta1(r.namespace, "web-workspace")}, client.GracePeriodSeconds(0))
 		r.g.Expect(client.IgnoreNotFound(err)).To(Succeed())

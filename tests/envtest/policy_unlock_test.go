@@ -4,11 +4,8 @@
 package envtest
 
 import (
-	"bytes"
-	"errors"
+	"context"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -17,70 +14,34 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plangate/plangate/api/v1alpha1"
 	"github.com/plangate/plangate/tests/builder"
 )
 
-// installPolicy creates the objects of a file of config/admission, and takes them away after the test.
-func installPolicy(t *testing.T, file string) {
-	t.Helper()
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(raw), 4096)
-	for {
-		o := &unstructured.Unstructured{}
-		err := decoder.Decode(&o.Object)
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := world.client.Create(t.Context(), o); err != nil && !apierrors.IsAlreadyExists(err) {
-			t.Fatalf("creating %s %q: %v", o.GetKind(), o.GetName(), err)
-		}
-		t.Cleanup(func() { _ = world.client.Delete(t.Context(), o) })
-	}
-}
-
 // personWith is a client of a person with these ClusterRoles.
 func personWith(t *testing.T, user string, roles ...string) client.Client {
 	t.Helper()
-	for _, role := range roles {
+	for _, name := range roles {
 		binding := &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
 			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}},
 		}
 		if err := world.client.Create(t.Context(), binding); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = world.client.Delete(t.Context(), binding) })
+		t.Cleanup(func() { _ = world.client.Delete(context.WithoutCancel(t.Context()), binding) })
 	}
-	config := rest.CopyConfig(world.config)
-	config.Impersonate.UserName = user
-	c, err := client.New(config, client.Options{Scheme: world.scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return as(user, "system:authenticated")
 }
 
 func TestToHaveALockReleasedTakesARightOfItsOwn(t *testing.T) {
-	// Not parallel: the policy holds for the whole API server.
+	t.Parallel()
 	g := NewWithT(t)
-	installPolicy(t, "../../config/admission/stack-unlock.yaml")
-	editor := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "test-stack-editor"}, Rules: []rbacv1.PolicyRule{{
-		APIGroups: []string{"plangate.dev"}, Resources: []string{"stacks", "stacks/status"}, Verbs: []string{"get", "create", "update", "patch"},
-	}}}
+	editor := role("test-stack-editor", rule("stacks", "get", "create", "update", "patch"), rule("stacks/status", "get", "update", "patch"))
 	g.Expect(world.client.Create(t.Context(), editor)).To(Succeed())
-	t.Cleanup(func() { _ = world.client.Delete(t.Context(), editor) })
+	t.Cleanup(func() { _ = world.client.Delete(context.WithoutCancel(t.Context()), editor) })
 	namespace := newNamespace(t)
 	dana, erin := personWith(t, "dana", editor.Name), personWith(t, "erin", "plangate-unlocker")
 	stack := builder.Stack(namespace, "web").Obj()

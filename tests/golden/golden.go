@@ -187,8 +187,10 @@ var volatile = []struct {
 	{regexp.MustCompile(`"seed": "[^"]*"`), `"seed": "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="`},
 	{regexp.MustCompile(`"magic": "[^"]*"`), `"magic": "00"`},
 	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`), `00000000-0000-4000-8000-000000000000`},
-	{regexp.MustCompile(`(tok|other)-[0-9a-f]{7}`), `$1-0000000`},
 }
+
+// drawn are names that Pulumi draws by chance. Each becomes another number: that two differ is seen by an approver.
+var drawn = regexp.MustCompile(`(tok|other)-[0-9a-f]{7}\b`)
 
 // unknowns are UUIDs that mean something and are the same in every run.
 var unknowns = []string{"04da6b54-80e4-46f7-96ec-b56ff0331ba9", "3eeb2bf0-c639-47a8-9e75-3b44932eb421"}
@@ -208,7 +210,20 @@ func Normalise(text []byte, folders ...string) []byte {
 	for i, u := range unknowns {
 		text = bytes.ReplaceAll(text, fmt.Appendf(nil, "<unknown%d>", i), []byte(u))
 	}
-	return text
+	return number(text)
+}
+
+// number gives the drawn names numbers: of each kind the first that is met is 1.
+func number(text []byte) []byte {
+	numbers, kinds := map[string]int{}, map[string]int{}
+	return drawn.ReplaceAllFunc(text, func(name []byte) []byte {
+		kind, _, _ := strings.Cut(string(name), "-")
+		if numbers[string(name)] == 0 {
+			kinds[kind]++
+			numbers[string(name)] = kinds[kind]
+		}
+		return fmt.Appendf(nil, "%s-%07d", kind, numbers[string(name)])
+	})
 }
 
 // Want is what want.yaml holds of a plan: what an approver sees.

@@ -49,6 +49,8 @@ var golden = sync.OnceValue(func() (g struct{ changePlan, changeEvents, samePlan
 type record struct {
 	op    workspace.Operation
 	facts workspace.Facts
+	// list is what a destroy would have taken away when it began.
+	list []byte
 	// result is how it ended; nil: it runs.
 	result *workspace.Result
 	// mutates says that it is an apply that has begun to change the real world.
@@ -100,7 +102,7 @@ func (a agents) Start(_ context.Context, t operations.Target, op *workspace.Oper
 		case p.current != nil:
 			return refusal("BUSY")
 		}
-		r := &record{op: *op, facts: a.w.facts(op.Source.Commit)}
+		r := &record{op: *op, facts: a.w.facts(op.Source.Commit), list: a.w.destroyList()}
 		p.journal[op.ID], p.current = r, r
 		a.w.began(r)
 		return nil
@@ -115,8 +117,32 @@ func (w *world) facts(commit string) workspace.Facts {
 	}
 }
 
-// treeOf is the tree of a commit's project: commits with the same beginning differ elsewhere.
-func treeOf(commit string) string { return commit[:20] + strings.Repeat("0", 20) }
+// treeOf is the tree of a commit's project: commits with the same beginning differ elsewhere. A destroy has no commit.
+func treeOf(commit string) string {
+	if commit == "" {
+		return ""
+	}
+	return commit[:20] + strings.Repeat("0", 20)
+}
+
+// destroyList is what an agent lists of the state: all of the real world, if there is any.
+func (w *world) destroyList() []byte {
+	type doomed struct {
+		URN  string `json:"urn"`
+		Type string `json:"type"`
+		ID   string `json:"id"`
+		Fate string `json:"fate"`
+	}
+	resources := []doomed{}
+	if w.real != "" {
+		fate := "delete"
+		if w.protected {
+			fate = "protected"
+		}
+		resources = append(resources, doomed{"urn:pulumi:dev::web::files:index:File::a", "files:index:File", "a", fate}, doomed{"urn:pulumi:dev::web::files:index:File::b", "files:index:File", "b", "delete"})
+	}
+	return encode(map[string]any{"version": "plangate.dev/destroy-list/v1", "project": "web", "stack": "dev", "stateDigest": w.stateDigest(), "resources": resources})
+}
 
 // Look answers what the real agent finds out without an operation.
 func (a agents) Look(_ context.Context, t operations.Target, look *workspace.Look) (*workspace.Sight, error) {
@@ -144,10 +170,13 @@ func (w *world) stateDigest() string { return builder.Digest(fmt.Sprint("state "
 // began looks at an operation that an agent has taken.
 func (w *world) began(r *record) {
 	w.ops[r.op.ID] = r
-	if r.op.Type == workspace.Preview {
+	if !r.op.Type.Mutates() {
 		return
 	}
 	r.mutates = reflect.DeepEqual(*r.op.Expect, r.facts) && plans.BytesDigest(r.op.Plan) == r.op.PlanDigest
+	if r.op.Type == workspace.Destroy {
+		r.mutates = r.mutates && bytes.Equal(r.op.Plan, r.list)
+	}
 	if r.mutates {
 		w.mutates(r)
 	}
@@ -195,6 +224,7 @@ func (w *world) end(p *pod, result *workspace.Result) {
 	r := p.current
 	p.current = nil
 	facts := r.facts
+	result.Project = "web"
 	result.ID, result.Type, result.Facts, result.EndedAt = r.op.ID, r.op.Type, &facts, w.clock.UTC().Truncate(time.Second)
 	r.result = result
 	for _, wake := range r.wakes {
@@ -210,10 +240,15 @@ func (w *world) finish() {
 	}
 	r := p.current
 	switch {
-	case r.op.Type == workspace.Preview && w.chance(12):
+	case !r.op.Type.Mutates() && w.chance(12):
 		w.end(p, &workspace.Result{Outcome: workspace.Failed, Reason: workspace.ReasonProgramFailed, Message: "the program failed"})
 	case r.op.Type == workspace.Preview:
 		w.end(p, w.previewed(r))
+	case r.op.Type == workspace.PreviewDestroy:
+		if !bytes.Contains(r.list, []byte("urn:")) {
+			w.gone = true
+		}
+		w.end(p, &workspace.Result{Outcome: workspace.Succeeded, Plan: r.list})
 	case !r.mutates:
 		w.end(p, &workspace.Result{Outcome: workspace.Stale, Message: "not applied", Mismatches: []workspace.Mismatch{{Field: "stateDigest", Was: "a", Is: "b"}}})
 	default:
@@ -262,6 +297,10 @@ func (w *world) applied(p *pod, r *record) {
 			w.lockOut(r)
 		}
 	}
+	if r.op.Type == workspace.Destroy {
+		w.destroyed(p, r, result)
+		return
+	}
 	switch result.Outcome {
 	case workspace.Succeeded:
 		w.move(wanted(&r.op))
@@ -270,6 +309,18 @@ func (w *world) applied(p *pod, r *record) {
 		result.SecretOutputs = []string{"password"}
 	case workspace.Partial:
 		w.move("a part of " + r.op.ID)
+	}
+	w.end(p, result)
+}
+
+// destroyed takes the real world away: all of it, a part, or nothing.
+func (w *world) destroyed(p *pod, r *record, result *workspace.Result) {
+	switch result.Outcome {
+	case workspace.Succeeded:
+		w.move("")
+		w.gone = true
+	case workspace.Partial:
+		w.move("what is left of " + r.op.ID)
 	}
 	w.end(p, result)
 }

@@ -73,6 +73,8 @@ func into(from, to client.Object) {
 		kind := m.TypeMeta
 		*m = metav1.PartialObjectMetadata{TypeMeta: kind}
 		m.Name, m.Namespace, m.UID, m.ResourceVersion = from.GetName(), from.GetNamespace(), from.GetUID(), from.GetResourceVersion()
+		m.Labels, m.OwnerReferences = from.GetLabels(), from.GetOwnerReferences()
+		m.CreationTimestamp, m.DeletionTimestamp = from.GetCreationTimestamp(), from.GetDeletionTimestamp()
 		return
 	}
 	reflect.ValueOf(to).Elem().Set(reflect.ValueOf(clone(from)).Elem())
@@ -229,6 +231,38 @@ func (a *api) put(k key, old, now client.Object) {
 	}
 	a.objects[k] = now
 	a.tell(change{k, old, now})
+	a.collectOne(k, now)
+}
+
+// collectOne is the garbage collector's look at an object whose owners are all gone.
+func (a *api) collectOne(k key, o client.Object) {
+	for _, r := range o.GetOwnerReferences() {
+		if a.lives(r.UID) {
+			return
+		}
+	}
+	if len(o.GetOwnerReferences()) > 0 {
+		a.delete(k)
+	}
+}
+
+// foreground deletes an object as kubectl delete --cascade=foreground does: whatever has an owner reference to it goes first.
+func (a *api) foreground(k key) {
+	o, ok := a.objects[k]
+	if !ok {
+		return
+	}
+	a.delete(k)
+	for _, other := range a.keys() {
+		if there, ok := a.objects[other]; ok {
+			for _, r := range there.GetOwnerReferences() {
+				if r.UID == o.GetUID() {
+					a.delete(other)
+					break
+				}
+			}
+		}
+	}
 }
 
 func (a *api) remove(k key, old client.Object) {

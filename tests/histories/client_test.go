@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plangate/plangate/api/v1alpha1"
@@ -94,6 +96,10 @@ func (r reader) List(_ context.Context, list client.ObjectList, opts ...client.L
 	o.ApplyOptions(opts)
 	items := reflect.ValueOf(list).Elem().FieldByName("Items")
 	kind := items.Type().Elem().Name()
+	partial, isPartial := list.(*metav1.PartialObjectMetadataList)
+	if isPartial {
+		kind = strings.TrimSuffix(partial.Kind, "List")
+	}
 	all := r.objects()
 	var keys []key
 	for k := range all {
@@ -104,6 +110,12 @@ func (r reader) List(_ context.Context, list client.ObjectList, opts ...client.L
 	slices.SortFunc(keys, compareKeys)
 	out := reflect.MakeSlice(items.Type(), 0, len(keys))
 	for _, k := range keys {
+		if isPartial {
+			m := metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: kind}}
+			into(all[k], &m)
+			out = reflect.Append(out, reflect.ValueOf(*m.DeepCopy()))
+			continue
+		}
 		out = reflect.Append(out, reflect.ValueOf(clone(all[k])).Elem())
 	}
 	items.Set(out)
@@ -111,6 +123,9 @@ func (r reader) List(_ context.Context, list client.ObjectList, opts ...client.L
 }
 
 func selected(o client.Object, opts *client.ListOptions) bool {
+	if opts.LabelSelector != nil && !opts.LabelSelector.Matches(labels.Set(o.GetLabels())) {
+		return false
+	}
 	if opts.FieldSelector == nil {
 		return true
 	}
@@ -146,10 +161,29 @@ func (c *operatorClient) Patch(_ context.Context, o client.Object, p client.Patc
 	return c.w.deed("patch "+kindOf(o), func() error { return c.patch(o, p, false) })
 }
 
+// Delete deletes an object as it was seen.
+func (c *operatorClient) Delete(_ context.Context, o client.Object, opts ...client.DeleteOption) error {
+	options := &client.DeleteOptions{}
+	options.ApplyOptions(opts)
+	return c.w.deed("delete "+kindOf(o), func() error {
+		k := keyOf(o)
+		old, ok := c.w.api.objects[k]
+		if !ok {
+			return notFound(k)
+		}
+		if p := options.Preconditions; p != nil && (p.UID != nil && *p.UID != old.GetUID() || p.ResourceVersion != nil && *p.ResourceVersion != old.GetResourceVersion()) {
+			return conflict(k)
+		}
+		c.w.api.delete(k)
+		return nil
+	})
+}
+
 func (c *operatorClient) patch(o client.Object, p client.Patch, status bool) error {
 	c.w.checkOwn(o)
 	// With the lock nobody else's change can be in between, so that the difference need not be made to know what comes out.
-	if reflect.ValueOf(p).Elem().FieldByName("opts").FieldByName("OptimisticLock").Bool() {
+	_, partial := o.(*metav1.PartialObjectMetadata)
+	if !partial && reflect.ValueOf(p).Elem().FieldByName("opts").FieldByName("OptimisticLock").Bool() {
 		k := keyOf(o)
 		old, ok := c.w.api.objects[k]
 		if !ok {

@@ -7,6 +7,7 @@
 //   - nothing is changed without a valid, unexpired, unspent approval of exactly that plan's digest, by somebody who did not
 //     write the change, and while it is proven that the API server vouches for who that was;
 //   - no plan is applied twice, and none with other inputs, or to another state, than it was previewed with;
+//   - nothing is destroyed but by a plan that says so, and a Stack that is to destroy when it is deleted goes only afterwards;
 //   - one operation runs at a time;
 //   - an ending stays;
 //   - no plan waits for ever though its world has moved, and one that is approved in a quiet world is applied;
@@ -34,8 +35,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/plangate/plangate/api/v1alpha1"
+	"github.com/plangate/plangate/pkg/demand"
 	"github.com/plangate/plangate/pkg/outcome"
 	"github.com/plangate/plangate/pkg/planstate"
+	"github.com/plangate/plangate/plans"
 )
 
 // defaultHistories is how many are played when nothing else is asked for: what two quiet cores do in about a minute. `make
@@ -157,7 +160,11 @@ func (w *world) approveAll() {
 		w.settle(30 * time.Minute)
 		p = w.latest()
 	}
-	if p == nil || planstate.Of(p) != planstate.Waiting {
+	if p == nil || planstate.Of(p) != planstate.Waiting || plans.Impossible(&p.Spec) != "" {
+		return
+	}
+	if demand.Deleting(w.stack()) {
+		w.approveDeletion(p)
 		return
 	}
 	if p.Status.UnguardedSince != nil {
@@ -177,6 +184,20 @@ func (w *world) approveAll() {
 	w.checkSettled(true)
 	if o := w.stack(); o.Status.LastAppliedPlan == nil || o.Status.LastAppliedPlan.Name != p.Name {
 		w.fail("%s was applied and the Stack does not say so", p.Name)
+	}
+}
+
+// approveDeletion approves the destroy of a Stack that is being deleted: it must be done, and the Stack must go.
+func (w *world) approveDeletion(p *v1alpha1.UpdatePlan) {
+	uid := w.stack().UID
+	w.say("approve the destroy of a Stack that is being deleted, in a quiet world")
+	w.approve(p)
+	w.settle(15 * time.Minute)
+	if w.spent[p.Spec.Digest] == "" || !w.gone {
+		w.fail("%s was approved in a quiet world and nothing was destroyed", p.Name)
+	}
+	if o := w.stack(); o != nil && o.UID == uid {
+		w.fail("all was destroyed and the Stack does not go: %s", text(o.Status.Conditions))
 	}
 }
 
@@ -211,7 +232,7 @@ func TestHistories(t *testing.T) {
 	}
 	first := uint64(time.Now().UnixNano()) //nolint:gosec // G115: any number will do
 	start := time.Now()
-	var next, applies, plans, played, failures atomic.Uint64
+	var next, applies, destroys, made, played, failures atomic.Uint64
 	ends := &tally{counts: map[string]int{}}
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
@@ -223,8 +244,9 @@ func TestHistories(t *testing.T) {
 				}
 				w, failure := live(first + n)
 				played.Add(1)
-				applies.Add(uint64(w.applies)) //nolint:gosec // G115: a count
-				plans.Add(uint64(w.plansN))    //nolint:gosec // G115: a count
+				applies.Add(uint64(w.applies))   //nolint:gosec // G115: a count
+				destroys.Add(uint64(w.destroys)) //nolint:gosec // G115: a count
+				made.Add(uint64(w.plansN))       //nolint:gosec // G115: a count
 				ends.add(w.ends)
 				if failure != "" {
 					failures.Add(1)
@@ -234,7 +256,7 @@ func TestHistories(t *testing.T) {
 		})
 	}
 	workers.Wait()
-	t.Logf("%d histories from seed %d: %d plans, %d applies, in %s", played.Load(), first+1, plans.Load(), applies.Load(), time.Since(start).Round(time.Second))
+	t.Logf("%d histories from seed %d: %d plans, %d applies, %d of them destroys, in %s", played.Load(), first+1, made.Load(), applies.Load(), destroys.Load(), time.Since(start).Round(time.Second))
 	t.Logf("how the plans ended: %s", ends)
 }
 

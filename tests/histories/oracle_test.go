@@ -12,9 +12,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plangate/plangate/api/v1alpha1"
+	"github.com/plangate/plangate/pkg/demand"
 	"github.com/plangate/plangate/pkg/planstate"
 	"github.com/plangate/plangate/workspace"
 )
@@ -34,15 +36,24 @@ type oracle struct {
 	lockedOut map[string]bool
 	// kept are plans that people keep a copy of.
 	kept []*v1alpha1.UpdatePlan
+	// gone says that all was seen destroyed, or nothing to destroy, since the operator last applied anything.
+	gone bool
 	// blind says that an agent could not tell what a commit touches.
 	blind   bool
 	applies int
 	plansN  int
-	ends    map[string]int
+	// destroys counts the destroys among the applies.
+	destroys int
+	// copies are plans that people made.
+	copies map[types.UID]bool
+	ends   map[string]int
 }
 
 func newOracle() oracle {
-	return oracle{approved: map[types.UID]map[string]bool{}, intents: map[string]*v1alpha1.UpdatePlan{}, spent: map[string]string{}, lockedOut: map[string]bool{}, ends: map[string]int{}}
+	return oracle{
+		approved: map[types.UID]map[string]bool{}, intents: map[string]*v1alpha1.UpdatePlan{}, spent: map[string]string{}, lockedOut: map[string]bool{},
+		ends: map[string]int{}, copies: map[types.UID]bool{},
+	}
 }
 
 func (w *world) fail(format string, args ...any) { panic(broken{fmt.Sprintf(format, args...)}) }
@@ -54,6 +65,9 @@ func finished(plan *v1alpha1.UpdatePlan) bool {
 
 // watchWrite looks at every write to the API server.
 func (w *world) watchWrite(c change) {
+	if before, ok := c.before.(*v1alpha1.Stack); ok && c.now == nil {
+		w.letGo(before)
+	}
 	if c.now == nil || c.key.kind == "Pod" {
 		return
 	}
@@ -83,6 +97,20 @@ func (w *world) watchWrite(c change) {
 	w.checkSuperseded(before, now)
 	if planstate.Ended(before) && (!planstate.Ended(now) || planstate.Of(before) != planstate.Of(now)) {
 		w.fail("%s had ended as %d, and is %d", now.Name, planstate.Of(before), planstate.Of(now))
+	}
+}
+
+// letGo looks at a Stack in the moment in which it goes. What it was to destroy must be destroyed, unless somebody said otherwise
+// of this very Stack, or nothing of it was ever planned.
+func (w *world) letGo(o *v1alpha1.Stack) {
+	orphaned := o.Annotations[v1alpha1.AnnotationOrphan] == string(o.UID)
+	if o.Spec.DestroyOnFinalize && !orphaned && !w.gone && o.Status.PlanSequence > 0 {
+		w.fail("the Stack goes and what it made is not destroyed: %s", w.real)
+	}
+	for k, other := range w.api.objects {
+		if other.GetLabels()[v1alpha1.LabelStackUID] == string(o.UID) && len(other.GetOwnerReferences()) == 0 && other.GetDeletionTimestamp().IsZero() && !w.copies[other.GetUID()] {
+			w.fail("the Stack goes and leaves %s %s for ever", k.kind, k.name)
+		}
 	}
 }
 
@@ -180,6 +208,16 @@ func (w *world) mutates(r *record) {
 	}
 	w.spent[digest] = r.op.ID
 	w.applies++
+	w.gone = false
+	if (plan.Spec.Operation == v1alpha1.PlanOperationDestroy) != (r.op.Type == workspace.Destroy) {
+		w.fail("%s is a plan for %s, and the agent does %s", plan.Name, plan.Spec.Operation, r.op.Type)
+	}
+	if r.op.Type == workspace.Destroy {
+		w.destroys++
+		if bytes.Contains(r.op.Plan, []byte("protected")) {
+			w.fail("%s destroys what is protected", plan.Name)
+		}
+	}
 	if r.op.PlanDigest != plan.Spec.Artifact.Digest {
 		w.fail("%s is applied with the plan file of another", plan.Name)
 	}
@@ -237,6 +275,11 @@ func (w *world) checkSettled(whole bool) {
 		}
 	}
 	last := o.Status.LastPreview
+	asked := demand.Of(o)
+	if asked == demand.Destroy {
+		w.checkSettledDestroy(o, ready, open)
+		return
+	}
 	switch {
 	case open > 1:
 		w.fail("%d plans wait at once", open)
@@ -251,6 +294,26 @@ func (w *world) checkSettled(whole bool) {
 	}
 }
 
+// checkSettledDestroy is checkSettled for a Stack whose resources shall go.
+func (w *world) checkSettledDestroy(o *v1alpha1.Stack, ready *metav1.Condition, open int) {
+	last := o.Status.LastPreview
+	switch {
+	case open > 1:
+		w.fail("%d plans wait at once", open)
+	case o.Status.Project == "" && ready.Reason == v1alpha1.ReasonProjectUnknown && open == 0:
+	case last == nil || last.Operation != v1alpha1.PlanOperationDestroy || last.Generation != o.Generation || last.ConfigDigest != o.Status.ConfigDigest:
+		w.fail("a destroy is wanted and was never previewed: %s; status %s", text(last), text(ready))
+	case ready.Reason == v1alpha1.ReasonDestroyed && last.Result == v1alpha1.PreviewChanges && !w.isApplied(last.Plan):
+		w.fail("the Stack is Destroyed and what was listed was not destroyed")
+	case ready.Reason == v1alpha1.ReasonDestroyed && open > 0:
+		w.fail("the Stack is Destroyed and a plan waits")
+	case ready.Reason == v1alpha1.ReasonDestroyed && !o.DeletionTimestamp.IsZero():
+		w.fail("all is destroyed and the Stack does not go")
+	case ready.Reason != v1alpha1.ReasonDestroyed && ready.Reason != v1alpha1.ReasonRejected && open == 0:
+		w.fail("no plan waits and the Stack is %s: %s", ready.Reason, ready.Message)
+	}
+}
+
 func (w *world) isApplied(plan string) bool {
 	p, ok := w.api.objects[key{"UpdatePlan", plan}].(*v1alpha1.UpdatePlan)
 	return ok && planstate.Of(p) == planstate.Applied
@@ -260,13 +323,17 @@ func (w *world) isApplied(plan string) bool {
 func (w *world) checkWaiting(o *v1alpha1.Stack, p *v1alpha1.UpdatePlan, whole bool) {
 	b := p.Spec.Binding
 	ref := p.Spec.StackRef
-	if planstate.Of(p) != planstate.Waiting || b.Tree != treeOf(w.head) || ref.Generation != o.Generation || ref.UID != string(o.UID) || b.ConfigDigest != o.Status.ConfigDigest {
+	wanted := w.head
+	if p.Spec.Operation == v1alpha1.PlanOperationDestroy {
+		wanted = ""
+	}
+	if planstate.Of(p) != planstate.Waiting || p.Spec.Operation != demand.Operation(o) || b.Tree != treeOf(wanted) || ref.Generation != o.Generation || ref.UID != string(o.UID) || b.ConfigDigest != o.Status.ConfigDigest {
 		w.fail("%s waits and its world has moved: %s; status %s", p.Name, text(b), text(p.Status))
 	}
 	if o.Status.CurrentPlan == nil || o.Status.CurrentPlan.Name != p.Name {
 		w.fail("%s waits and the Stack does not know it: %s", p.Name, text(o.Status.CurrentPlan))
 	}
-	facts := w.facts(w.head)
+	facts := w.facts(wanted)
 	if b.StateDigest != facts.StateDigest || b.Tree != facts.Tree {
 		w.fail("%s waits and its state or tree has moved: %s", p.Name, text(b))
 	}

@@ -60,7 +60,11 @@ func (w *world) event(at when) {
 		{1, true, func() { w.unguarded = !w.unguarded; w.say("the admission policies are in force: %t", !w.unguarded) }},
 		{3, bool(!at), w.jump},
 		{4, bool(!at), w.armDeath},
-		{1, bool(!at), w.deleteStack},
+		{2, bool(!at), w.deleteStack},
+		{2, true, w.askForDestroy},
+		{1, true, w.orphan},
+		{1, true, w.toggleDestroyOnFinalize},
+		{1, true, w.toggleProtection},
 		{1, bool(!at), w.toggleSuspend},
 	}
 	total := 0
@@ -124,7 +128,10 @@ func (w *world) editSpec() {
 }
 
 func (w *world) toggleSuspend() {
-	w.editStack("toggle suspend", func(o *v1alpha1.Stack) { o.Spec.Suspend = !o.Spec.Suspend })
+	if o := w.stack(); o != nil {
+		w.say("toggle suspend")
+		w.change(o, func() { o.Spec.Suspend = !o.Spec.Suspend })
+	}
 }
 
 func (w *world) requestPlan() {
@@ -135,8 +142,47 @@ func (w *world) requestPlan() {
 }
 
 func (w *world) deleteStack() {
+	if w.rand.IntN(2) == 0 {
+		w.say("delete the Stack in the foreground")
+		w.api.foreground(key{"Stack", name})
+		return
+	}
 	w.say("delete the Stack")
 	w.api.delete(key{"Stack", name})
+}
+
+// askForDestroy sets the annotation, another value of it, or takes it away.
+func (w *world) askForDestroy() {
+	value := []string{"", "a", "b"}[w.rand.IntN(3)]
+	w.editStack("ask for a destroy: "+value, func(o *v1alpha1.Stack) {
+		delete(o.Annotations, v1alpha1.AnnotationDestroy)
+		if value != "" {
+			metav1.SetMetaDataAnnotation(&o.ObjectMeta, v1alpha1.AnnotationDestroy, value)
+		}
+	})
+}
+
+// orphan lets the Stack go without a destroy, or tries to with what means nothing.
+func (w *world) orphan() {
+	o := w.stack()
+	if o == nil {
+		return
+	}
+	value := []string{string(o.UID), "yes", "uid-Stack-0", ""}[w.rand.IntN(4)]
+	w.say("orphan: %s", value)
+	w.change(o, func() { metav1.SetMetaDataAnnotation(&o.ObjectMeta, v1alpha1.AnnotationOrphan, value) })
+}
+
+func (w *world) toggleDestroyOnFinalize() {
+	w.editStack("toggle destroyOnFinalize", func(o *v1alpha1.Stack) { o.Spec.DestroyOnFinalize = !o.Spec.DestroyOnFinalize })
+}
+
+func (w *world) toggleProtection() {
+	if !w.locked() {
+		w.protected = !w.protected
+		w.state++
+		w.say("protected: %t", w.protected)
+	}
 }
 
 func (w *world) push() {
@@ -308,6 +354,7 @@ func (w *world) replay() {
 	if w.api.objects[keyOf(copied)] == nil {
 		w.say("replay %s", copied.Name)
 		w.must(w.api.create(copied))
+		w.copies[copied.UID] = true
 	}
 }
 

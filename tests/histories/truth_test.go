@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/plangate/plangate/api/v1alpha1"
+	"github.com/plangate/plangate/pkg/demand"
 	"github.com/plangate/plangate/pkg/planstate"
 )
 
@@ -43,6 +44,9 @@ func (w *world) quietCommit() {
 	}
 	o := w.stack()
 	source := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionSourceReady)
+	if demand.Of(o) == demand.Destroy {
+		return // the source is not looked at
+	}
 	if o.Status.ObservedRevision != w.head || !strings.Contains(source.Message, w.head) || !strings.Contains(source.Message, "touches nothing under") {
 		w.fail("the Stack does not show the newest commit, or that it touches nothing: %s", text(source))
 	}

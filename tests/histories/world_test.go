@@ -84,8 +84,10 @@ type world struct {
 	state, plugin int
 	image         int
 	secrets       int
-	commits       int
-	noRemote      bool
+	// protected says that what is there may not be deleted.
+	protected bool
+	commits   int
+	noRemote  bool
 	// unguarded is true while the admission policies are not in force. provenIn is the loop in which the operator found last
 	// that they are.
 	unguarded bool
@@ -110,6 +112,7 @@ func newWorld(seed uint64) *world {
 
 func (w *world) createStack() {
 	o := builder.Stack(namespace, name).Config("size", 0).SecretConfig("password", "db", "password").Obj()
+	o.Spec.DestroyOnFinalize = w.rand.IntN(2) == 0
 	metav1.SetMetaDataAnnotation(&o.ObjectMeta, v1alpha1.AnnotationEditedBy, "1 by "+editors[0])
 	w.must(w.api.create(o))
 }

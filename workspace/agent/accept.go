@@ -97,21 +97,19 @@ func (x *execution) accept(ctx context.Context) error {
 	for _, r := range list.Resources {
 		request.Targets = append(request.Targets, r.URN)
 	}
-	run, watch, err := x.guarded(ctx, request, x.driver.TakeOver)
-	if err != nil {
-		return err
-	}
-	verdict := pulumi.JudgeTakeOver(run, watch.count())
-	if verdict.Reason == workspace.ReasonLocked {
-		x.out.Locks = pulumi.Locks(run.Output + "\n" + strings.Join(run.Tally.Errors, "\n"))
-	}
-	if moved := watch.moved(); moved != "" {
-		// The state may have taken over what nobody has accepted: that is never called nothing.
-		verdict = violated(verdict, workspace.Partial, moved)
-	}
-	x.take(verdict)
-	x.out.Steps = workspace.Steps{Done: watch.count(), Total: len(list.Resources)}
-	return nil
+	return x.throughLocks(ctx, func() (pulumi.Verdict, error) {
+		run, err := x.guarded(ctx, x.driver.TakeOver, request)
+		if err != nil {
+			return pulumi.Verdict{}, err
+		}
+		x.planned = len(list.Resources)
+		verdict := pulumi.JudgeTakeOver(run, x.watched.count())
+		if moved := x.watched.moved(); moved != "" {
+			// The state may have taken over what nobody has accepted: that is never called nothing.
+			verdict = violated(verdict, workspace.Partial, moved)
+		}
+		return verdict, nil
+	})
 }
 
 // watch looks at what a run reads in the world, and stops it when that is not what was seen right before.

@@ -122,24 +122,30 @@ func (x *execution) apply(ctx context.Context) error {
 	if err := x.clearWay(ctx); err != nil {
 		return err
 	}
+	return x.throughLocks(ctx, func() (pulumi.Verdict, error) {
+		run, err := x.guarded(ctx, x.driver.Up, x.request(plan))
+		if err != nil {
+			return pulumi.Verdict{}, err
+		}
+		verdict := pulumi.JudgeUp(run)
+		if moved := x.watched.moved(); moved != "" {
+			verdict = violated(verdict, workspace.Violated, moved)
+		}
+		return verdict, nil
+	})
+}
+
+// throughLocks runs something real. A lock that may be removed is, once, and it is run again; any other ends the operation.
+func (x *execution) throughLocks(ctx context.Context, try func() (pulumi.Verdict, error)) error {
 	for attempt := 1; ; attempt++ {
-		run, watch, err := x.guarded(ctx, x.request(plan), x.driver.Up)
+		verdict, err := try()
 		if err != nil {
 			return err
 		}
-		verdict := pulumi.JudgeUp(run)
-		if moved := watch.moved(); moved != "" {
-			verdict = violated(verdict, workspace.Violated, moved)
-		}
-		if verdict.Reason != workspace.ReasonLocked || run.Tally.Started > 0 {
+		released := x.freed(ctx, verdict)
+		if attempt > 1 || !released {
 			x.take(verdict)
 			return nil
-		}
-		x.out.Locks = pulumi.Locks(run.Output + "\n" + strings.Join(run.Tally.Errors, "\n"))
-		released, err := x.release(ctx, x.out.Locks)
-		if attempt > 1 || err != nil || !released {
-			x.take(verdict)
-			return nil //nolint:nilerr // still locked: the verdict says by whom
 		}
 		if err := x.compareState(ctx); err != nil {
 			return err
@@ -147,13 +153,24 @@ func (x *execution) apply(ctx context.Context) error {
 	}
 }
 
-// guarded runs what changes something. As soon as it tells something it holds the lock, and nobody can move the state any more: if
-// somebody did since it was compared, or if what it reads in the world is not what was read right before, it is stopped before
-// its own preview has ended.
-func (x *execution) guarded(ctx context.Context, request pulumi.Request, do func(context.Context, pulumi.Request) (*pulumi.Run, error)) (*pulumi.Run, *watch, error) {
+// freed removes the locks that a run met before it did anything, if they may be removed.
+func (x *execution) freed(ctx context.Context, verdict pulumi.Verdict) bool {
+	if verdict.Reason != workspace.ReasonLocked || x.run.Tally.Started > 0 {
+		return false
+	}
+	x.out.Locks = pulumi.Locks(x.run.Output + "\n" + strings.Join(x.run.Tally.Errors, "\n"))
+	released, err := x.release(ctx, x.out.Locks)
+	return released && err == nil
+}
+
+// guarded runs the constrained update, the destroy, or what takes the world's values into the state, once. As soon as it tells
+// something it holds the lock, and nobody can move the state any more: if somebody did since it was compared, or if what it reads
+// in the world is not what was read right before, it is stopped before its own preview has ended.
+func (x *execution) guarded(ctx context.Context, real func(context.Context, pulumi.Request) (*pulumi.Run, error), request pulumi.Request) (*pulumi.Run, error) {
 	guarded, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	first, told, watch := true, request.OnEvent, x.watch(cancel)
+	x.watched = watch
 	request.OnEvent = func(phase int, event []byte) {
 		if first {
 			first = false
@@ -164,9 +181,9 @@ func (x *execution) guarded(ctx context.Context, request pulumi.Request, do func
 		told(phase, event)
 		watch.take(event)
 	}
-	run, err := do(guarded, request)
+	run, err := real(guarded, request)
 	if err != nil {
-		return nil, nil, fail(workspace.ReasonPulumiUnavailable, err)
+		return nil, fail(workspace.ReasonPulumiUnavailable, err)
 	}
 	x.run = run
 	nothing := run.Tally.Started == 0
@@ -175,9 +192,9 @@ func (x *execution) guarded(ctx context.Context, request pulumi.Request, do func
 	}
 	var moved *stop
 	if errors.As(context.Cause(guarded), &moved) && run.Interrupted && nothing {
-		return nil, nil, moved
+		return nil, moved
 	}
-	return run, watch, nil
+	return run, nil
 }
 
 // readOutputs reads the outputs after a success. Not to have them does not make the success a failure.

@@ -16,7 +16,6 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/plangate/plangate/api/v1alpha1"
 	"github.com/plangate/plangate/plans"
 	"github.com/plangate/plangate/plans/approval/signature"
 	"github.com/plangate/plangate/workspace"
@@ -79,25 +78,26 @@ func (x *execution) checkApproval() error {
 	return x.signedAsRequired(a)
 }
 
-// operations are what the operations of statements are done by. What is not among them is never done.
-var operations = map[v1alpha1.PlanOperation]workspace.OperationType{
-	v1alpha1.PlanOperationUpdate:  workspace.Apply,
-	v1alpha1.PlanOperationRefresh: workspace.Accept,
+// doneBy is the one type of operation that does what a statement's operation says. What was approved as an update never
+// destroys, and the other way round.
+var doneBy = map[string]workspace.OperationType{
+	"Update":  workspace.Apply,
+	"Destroy": workspace.Destroy,
+	"Refresh": workspace.Accept,
 }
 
 // isStated compares what is asked for with what was approved.
 func (x *execution) isStated(stated plans.Statement) error {
 	is, bound := x.op, stated.Predicate.Binding
+	if want := doneBy[string(stated.Predicate.Operation)]; want != is.Type {
+		return fmt.Errorf("statement: operation is %s, but %s is asked for", stated.Predicate.Operation, is.Type)
+	}
 	plugins := make([]workspace.Plugin, 0, len(bound.Plugins))
 	for _, p := range bound.Plugins {
 		plugins = append(plugins, workspace.Plugin(p))
 	}
-	for _, f := range []struct{ name, want, is string }{
-		{"the operation", string(operations[stated.Predicate.Operation]), string(is.Type)},
+	fields := []struct{ name, want, is string }{
 		{"the plan file's digest", "sha256:" + stated.Subject[0].Digest.SHA256, digestOf(is.Plan)},
-		{"binding.repository", bound.Repository, is.Source.URL},
-		{"binding.directory", bound.Directory, is.Source.Dir},
-		{"binding.revision", bound.Revision, is.Source.Commit},
 		{"binding.revision", bound.Revision, is.Expect.Commit},
 		{"binding.tree", bound.Tree, is.Expect.Tree},
 		{"binding.stateDigest", bound.StateDigest, is.Expect.StateDigest},
@@ -107,7 +107,15 @@ func (x *execution) isStated(stated plans.Statement) error {
 		{"binding.targets", fmt.Sprint(append([]string{}, bound.Targets...)), fmt.Sprint(append([]string{}, is.Options.Targets...))},
 		{"binding.targetDependents", fmt.Sprint(bound.TargetDependents), fmt.Sprint(is.Options.TargetDependents)},
 		{"binding.refresh", fmt.Sprint(bound.Refresh), fmt.Sprint(is.Options.Refresh)},
-	} {
+	}
+	if is.Type.NeedsSource() {
+		fields = append(fields, []struct{ name, want, is string }{
+			{"binding.repository", bound.Repository, is.Source.URL},
+			{"binding.directory", bound.Directory, is.Source.Dir},
+			{"binding.revision", bound.Revision, is.Source.Commit},
+		}...)
+	}
+	for _, f := range fields {
 		if f.want != f.is {
 			return fmt.Errorf("statement: %s is %s, but %s is asked for", f.name, cut(short(f.want), 256), cut(short(f.is), 256))
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/plangate/plangate/workspace/pulumi"
 )
 
-const twoFiles = `
+const aAndB = `
   a:
     type: files:File
     properties: {path: DIR/out/a, content: "${content}"}
@@ -31,7 +31,7 @@ const twoFiles = `
 func drifting(t *testing.T) (*rig, string) {
 	t.Helper()
 	r := newRig(t, nil)
-	commit := r.commit(map[string]string{"Pulumi.yaml": program(twoFiles)})
+	commit := r.commit(map[string]string{"Pulumi.yaml": program(aAndB)})
 	r.mustApply(commit, r.preview(commit))
 	return r, commit
 }
@@ -105,7 +105,7 @@ func TestADriftCheckTellsWhatHappenedAndChangesNeitherTheWorldNorTheState(t *tes
 func TestADriftCheckOfAStackThatDoesNotExistFindsNothingAndCreatesNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	commit := r.commit(map[string]string{"Pulumi.yaml": program(twoFiles)})
+	commit := r.commit(map[string]string{"Pulumi.yaml": program(aAndB)})
 	result, report := r.check(commit)
 	if result.Outcome != workspace.Succeeded || report.Class != drift.None || result.Facts.DriftDigest != pulumi.Drift(nil).Digest {
 		t.Errorf("%s %s: %+v", result.Outcome, result.Message, result.Facts)
@@ -237,7 +237,7 @@ func TestWhatIsAcceptedIsExactlyWhatWasListed(t *testing.T) {
 func TestADriftCheckGivesWayAtOnceToARealChange(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	commit := r.commit(map[string]string{"Pulumi.yaml": program(twoFiles) + "  slow:\n    type: files:File\n    properties: {path: DIR/out/slow, content: x}\n"})
+	commit := r.commit(map[string]string{"Pulumi.yaml": program(aAndB) + "  slow:\n    type: files:File\n    properties: {path: DIR/out/slow, content: x}\n"})
 	r.mustApply(commit, r.preview(commit))
 	r.spoil("slow.hold", "")
 	check := r.operation(workspace.DriftCheck, commit)

@@ -42,12 +42,16 @@ type execution struct {
 	deployment json.RawMessage
 	state      pulumi.State
 	run        *pulumi.Run
-	// planned counts the steps of an Apply's plan.
+	// planned counts the steps of an Apply's plan, or of a Destroy's list.
 	planned int
 	// found is what a look at the real resources has told: one digest for each that is drifted. Nil: there was none.
 	found map[string]string
+	// watched is what the run was watched by that changes something.
+	watched *watch
 	// look are the events of an Accept's look, masked.
 	look []byte
+	// list is what a destroy takes away.
+	list pulumi.DestroyList
 	// trail is what a real update has told so far, on disk. lost says that it could not be written.
 	trail *os.File
 	lost  bool
@@ -92,8 +96,16 @@ func (x *execution) steps(ctx context.Context) (err error) {
 			err = fail(workspace.ReasonInternal, errors.New("the agent panicked: this is a bug; see its log"))
 		}
 	}()
-	steps := []func(context.Context) error{x.prepare, x.checkOut, x.lookForLocks, x.readState, x.renderConfig, x.gatherFacts}
+	source := x.checkOut
+	if !x.op.Type.NeedsSource() {
+		source = x.standIn
+	}
+	steps := []func(context.Context) error{x.prepare, source, x.lookForLocks, x.readState, x.renderConfig, x.gatherFacts}
 	switch x.op.Type {
+	case workspace.PreviewDestroy:
+		steps = append(steps, x.listDestroy, x.previewDestroy)
+	case workspace.Destroy:
+		steps = append([]func(context.Context) error{x.approved}, append(steps, x.listDestroy, x.compare, x.compareList, x.destroy)...)
 	case workspace.Preview:
 		steps = append(steps, x.initStack, x.preview, x.probe)
 	case workspace.DriftCheck:
@@ -201,7 +213,7 @@ func (x *execution) checkOut(ctx context.Context) error {
 	if x.project, err = stackconfig.LoadProject(x.root, got.Dir); err != nil {
 		return x.partly(fail(workspace.ReasonProgramInvalid, err))
 	}
-	x.target.Project = x.project.Name
+	x.target.Project, x.out.Project = x.project.Name, x.project.Name
 	return nil
 }
 
@@ -229,8 +241,12 @@ func (x *execution) renderConfig(ctx context.Context) error {
 		backend = x.op.Env["PULUMI_BACKEND_URL"]
 	}
 	managed := backend == "" || strings.HasPrefix(backend, "https://") || strings.HasPrefix(backend, "http://")
+	plain, secret := x.op.Config, x.op.SecretConfig
+	if !x.op.Type.NeedsSource() {
+		plain, secret = nil, nil // providers are configured from the state
+	}
 	rendered, err := x.configs.Render(ctx, stackconfig.Input{
-		Project: x.project, Stack: pulumi.ShortName(x.op.Stack), Config: x.op.Config, SecretConfig: x.op.SecretConfig,
+		Project: x.project, Stack: pulumi.ShortName(x.op.Stack), Config: plain, SecretConfig: secret,
 		StateProvider: stackconfig.ProviderOf(x.deployment), FallbackSalt: x.op.FallbackSalt, Env: x.op.Env,
 		File: x.target.ConfigFile, ManagedBackend: managed,
 		Encrypt: func(ctx context.Context, key, value string) error { return x.driver.Encrypt(ctx, x.target, key, value) },
@@ -256,7 +272,12 @@ func (x *execution) gatherFacts(context.Context) error {
 	if x.out.Pending, err = pulumi.PendingOf(x.deployment); err != nil {
 		return x.partly(fail(workspace.ReasonBackendUnavailable, err))
 	}
-	x.out.Facts.Commit, x.out.Facts.Tree, x.out.Facts.StateDigest = x.checkout.Commit, x.checkout.Tree, state.Digest
+	x.out.Facts.StateDigest = state.Digest
+	if !x.op.Type.NeedsSource() {
+		x.findPlugins(nil) // the state names all of them
+		return nil
+	}
+	x.out.Facts.Commit, x.out.Facts.Tree = x.checkout.Commit, x.checkout.Tree
 	switch x.op.Type {
 	case workspace.Apply:
 		x.findPlugins(x.op.Plan)

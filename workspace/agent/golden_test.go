@@ -125,8 +125,7 @@ func (s *stage) recorded(preview *workspace.Result) plans.Plan {
 		if err := json.Indent(&indented, preview.Plan, "", "  "); err != nil {
 			s.t.Fatal(err)
 		}
-		s.record("plan.json", indented.Bytes())
-		s.record("events.ndjson", withoutDiagnostics(preview.Events))
+		s.record(indented.Bytes(), withoutDiagnostics(preview.Events))
 	}
 	// The approver sees what is stored and applied.
 	stored, err := pulumiplan.Strip(preview.Plan)
@@ -145,11 +144,16 @@ func (s *stage) recorded(preview *workspace.Result) plans.Plan {
 	return plan
 }
 
-func (s *stage) record(name string, text []byte) {
+// record writes both files; a name that was drawn by chance is the same in both.
+func (s *stage) record(planFile, events []byte) {
 	s.t.Helper()
-	text = golden.Normalise(text, s.dir, filepath.Dir(s.tools.plugins))
-	if err := os.WriteFile(filepath.Join(s.c.Dir, name), text, 0o644); err != nil { //nolint:gosec // G306: a golden file
-		s.t.Fatal(err)
+	const between = "\x00"
+	both := golden.Normalise(slices.Concat(planFile, []byte(between), events), s.dir, filepath.Dir(s.tools.plugins))
+	for i, text := range bytes.Split(both, []byte(between)) {
+		name := filepath.Join(s.c.Dir, []string{"plan.json", "events.ndjson"}[i])
+		if err := os.WriteFile(name, text, 0o644); err != nil { //nolint:gosec // G306: a golden file
+			s.t.Fatal(err)
+		}
 	}
 }
 

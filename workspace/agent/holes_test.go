@@ -185,7 +185,7 @@ var holes = map[string]hole{
 		after:    program(outside),
 		setup:    func(r *rig) { r.write("wish", "one") },
 		exercise: wish("EVIL"),
-		want:     refusal{workspace.Violated, "", "", "::a: resource violates plan"},
+		want:     refusal{workspace.Violated, "", "", "::a violates plan: properties changed: ++content[{one}!={EVIL}]"},
 	},
 	"stack outputs that differ": {
 		why:      "Pulumi refuses, and says nothing at all",
@@ -234,6 +234,8 @@ func TestHoles(t *testing.T) {
 			h.exercise(r, op)
 			before := r.outFiles()
 			got := r.run(op)
+			words, _, _ := strings.Cut(got.Message, "\n")
+			t.Logf("case: %s: %s", got.Outcome, words)
 			if got.Outcome != h.want.outcome || !strings.Contains(got.Message, h.want.said) {
 				t.Fatalf("Apply: want %s with %q, got %s: %s\n(without Plangate: %s)\n%s", h.want.outcome, h.want.said, got.Outcome, got.Message, h.why, got.LogTail)
 			}

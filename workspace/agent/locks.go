@@ -126,7 +126,7 @@ func (x *execution) mayRelease(l workspace.Lock) (workspace.LockRelease, bool) {
 	}, true
 }
 
-// hasLeft says whether a lock is left over from an Apply of this agent that was cut off: same stack, host and process, and taken
+// hasLeft says whether a lock is left over from an Apply or a Destroy of this agent that was cut off: same stack, host and process, and taken
 // while that operation ran. Its process is dead: the agent killed it when it started.
 func (x *execution) hasLeft(lock workspace.Lock, r *journal.Record) bool {
 	sameStack := r.Type.Mutates() && r.Stack == x.op.Stack && r.Backend == withoutUser(x.op.Backend)
@@ -149,7 +149,7 @@ func (x *execution) heldDuring(lock workspace.Lock, r *journal.Record) bool {
 // compareState reads the state again and refuses to go on when it is not the one that was approved.
 func (x *execution) compareState(ctx context.Context) error {
 	deployment, err := x.driver.Export(ctx, x.target)
-	if err != nil {
+	if err != nil && !errors.Is(err, pulumi.ErrNoStack) { // none is like an empty one
 		return fail(pulumi.ReasonOf(err.Error(), workspace.ReasonBackendUnavailable), err)
 	}
 	state, err := pulumi.Digest(deployment)

@@ -174,6 +174,11 @@ func (l *lateMover) Up(ctx context.Context, r pulumi.Request) (*pulumi.Run, erro
 	return l.CLI.Up(ctx, r)
 }
 
+func (l *lateMover) Destroy(ctx context.Context, r pulumi.Request) (*pulumi.Run, error) {
+	l.move()
+	return l.CLI.Destroy(ctx, r)
+}
+
 // A state that somebody moves while the plan waits is never overwritten, however late that happens.
 func TestAStateThatMovesAfterItWasComparedStopsTheUpdate(t *testing.T) {
 	t.Parallel()

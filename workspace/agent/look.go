@@ -174,7 +174,30 @@ func (s *Server) seeState(ctx context.Context, op *workspace.Operation, sight *w
 	if err := x.prepare(ctx); err != nil {
 		return err
 	}
-	name, content, err := s.checkouts.ProjectFile(ctx, op.Source)
+	source := x.projectFile
+	if op.Source.URL == "" {
+		source = x.standIn // as for a destroy
+	}
+	if err := source(ctx); err != nil {
+		return err
+	}
+	if err := x.readState(ctx); err != nil {
+		return err
+	}
+	state, err := pulumi.Digest(x.deployment)
+	if err != nil {
+		return fail(workspace.ReasonBackendUnavailable, err)
+	}
+	x.state, sight.StateDigest = state, state.Digest
+	if op.Expect != nil && op.Expect.StateDigest != state.Digest {
+		sight.Detail = cut(x.stateDetail(op.Expect.StateDigest), 1000)
+	}
+	return nil
+}
+
+// projectFile gets the project's file alone.
+func (x *execution) projectFile(ctx context.Context) error {
+	name, content, err := x.checkouts.ProjectFile(ctx, x.op.Source)
 	if err != nil {
 		return sourceError(err)
 	}
@@ -189,16 +212,5 @@ func (s *Server) seeState(ctx context.Context, op *workspace.Operation, sight *w
 		return fail(workspace.ReasonProgramInvalid, err)
 	}
 	x.target.Project = x.project.Name
-	if err := x.readState(ctx); err != nil {
-		return err
-	}
-	state, err := pulumi.Digest(x.deployment)
-	if err != nil {
-		return fail(workspace.ReasonBackendUnavailable, err)
-	}
-	x.state, sight.StateDigest = state, state.Digest
-	if op.Expect != nil && op.Expect.StateDigest != state.Digest {
-		sight.Detail = cut(x.stateDetail(op.Expect.StateDigest), 1000)
-	}
 	return nil
 }

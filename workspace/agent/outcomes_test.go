@@ -106,7 +106,7 @@ func TestApplyRefusesAndReports(t *testing.T) {
 			between: func(r *rig, _ string, _ *workspace.Operation) {
 				r.lock("alice", "laptop", 4711, time.Now())
 			},
-			want: want{outcome: workspace.Failed, reason: workspace.ReasonLocked, message: "created by alice@laptop (pid 4711)", files: map[string]string{"a": "(none)"}},
+			want: want{outcome: workspace.Failed, reason: workspace.ReasonLocked, message: "the stack is locked: held by alice@laptop (pid 4711) since ", files: map[string]string{"a": "(none)"}},
 		},
 		"a wrong passphrase is a matter of the secrets": {
 			reason: "and nothing runs",

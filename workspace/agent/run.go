@@ -20,6 +20,9 @@ func (x *execution) take(v pulumi.Verdict) {
 
 // count takes the total from the plan, when there is one: the constrained preview ends at the first violation.
 func (x *execution) count(t pulumi.Tally) workspace.Steps {
+	if x.op.Type == workspace.Accept && x.watched != nil {
+		return workspace.Steps{Done: x.watched.count(), Total: x.planned}
+	}
 	return workspace.Steps{Done: t.Done, Total: max(t.Planned, x.planned)}
 }
 
@@ -49,7 +52,7 @@ func (x *execution) request(plan string) pulumi.Request {
 
 // keep writes an event of a real update down as it comes, so that what was done is known also when this process dies.
 func (x *execution) keep(phase int, event []byte) {
-	if x.op.Type != workspace.Apply || phase < 2 || x.lost {
+	if !x.op.Type.Mutates() || phase < 2 || x.lost {
 		return
 	}
 	var err error

@@ -133,12 +133,12 @@ func validate(op *workspace.Operation) error {
 	switch {
 	case op.ID == "" || len(op.ID) > 256:
 		return errors.New("the id is empty or too long")
-	case op.Type != workspace.Preview && op.Type != workspace.DriftCheck && !op.Type.Mutates():
+	case !op.Type.Mutates() && !op.Type.Previews():
 		return fmt.Errorf("the type %q is unknown", op.Type)
 	case !stackPattern.MatchString(op.Stack):
 		return errors.New("the stack's name is missing or wrong")
 	case op.Type.Mutates() && (op.Expect == nil || op.PlanDigest == "" || len(op.Plan) == 0):
-		return fmt.Errorf("an %s needs expectations, a plan and its digest", op.Type)
+		return fmt.Errorf("an operation of type %s needs expectations, a plan and its digest", op.Type)
 	case op.Type == workspace.Accept && (op.Expect.DriftDigest == "" || !op.Options.Refresh):
 		return errors.New("an Accept needs to know what was found in the world, and to look at it")
 	}

@@ -98,6 +98,18 @@ func (d *Driver) Preview(ctx context.Context, r pulumi.Request) (*pulumi.Run, er
 	return d.run(ctx, r)
 }
 
+// PreviewDestroy shows nothing.
+func (d *Driver) PreviewDestroy(ctx context.Context, r pulumi.Request) (*pulumi.Run, error) {
+	d.called("PreviewDestroy")
+	return d.run(ctx, r)
+}
+
+// Destroy destroys nothing.
+func (d *Driver) Destroy(ctx context.Context, r pulumi.Request) (*pulumi.Run, error) {
+	d.called("Destroy")
+	return d.run(ctx, r)
+}
+
 // Up applies nothing.
 func (d *Driver) Up(ctx context.Context, r pulumi.Request) (*pulumi.Run, error) {
 	d.called("Up")

@@ -133,11 +133,9 @@ func folderOf(id string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// durable says what must survive a loss of power. A preview or a drift check that is forgotten is made again and costs nothing; to
-// forget an apply could run it twice.
-func durable(t workspace.OperationType) bool {
-	return t != workspace.Preview && t != workspace.DriftCheck
-}
+// durable says what must survive a loss of power. A preview that is forgotten is made again and costs nothing; to forget an
+// apply could run it twice.
+func durable(t workspace.OperationType) bool { return !t.Previews() }
 
 // Begin writes that an operation starts. Only after it returned may the operation do anything.
 func (j *Journal) Begin(e Entry) error {
@@ -312,7 +310,7 @@ func decodeEntry(raw []byte) (Entry, error) {
 	if err := json.Unmarshal(raw, &e); err != nil {
 		return e, fmt.Errorf("decoding journal entry: %w", err)
 	}
-	if e.ID == "" || e.Type != workspace.Preview && e.Type != workspace.Apply {
+	if e.ID == "" || !e.Type.Mutates() && !e.Type.Previews() {
 		return e, errors.New("decoding journal entry: it lacks an id or a type")
 	}
 	return e, nil

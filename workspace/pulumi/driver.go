@@ -40,7 +40,7 @@ type Target struct {
 // Request is one preview or update.
 type Request struct {
 	Target
-	// PlanFile is where a preview saves its plan, and where an update reads it. Required.
+	// PlanFile is where a preview saves its plan, and where an update reads it. Required, but for a destroy.
 	PlanFile string
 	// Refresh reads the real resources first.
 	Refresh bool
@@ -90,6 +90,10 @@ type Driver interface {
 	Look(ctx context.Context, r Request) (*Run, error)
 	// TakeOver reads the real resources of the request's Targets, of which there must be some, into the state: `refresh`.
 	TakeOver(ctx context.Context, r Request) (*Run, error)
+	// PreviewDestroy shows what a destroy of the stack would do, and changes nothing.
+	PreviewDestroy(ctx context.Context, r Request) (*Run, error)
+	// Destroy deletes all that the state holds. The program is not run.
+	Destroy(ctx context.Context, r Request) (*Run, error)
 	// Locks reads the stack's locks. ErrLocksHidden: the backend shows them only to an update that they stop.
 	Locks(ctx context.Context, t Target) ([]workspace.Lock, error)
 	// Unlock removes locks of the stack: those alone where Locks shows them, and all where it does not. Only for locks that are

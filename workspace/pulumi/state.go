@@ -21,8 +21,8 @@ var errNotAFile = errors.New("not a plain file backend")
 // ShortName is the last part of a stack's name.
 func ShortName(stack string) string { return stack[strings.LastIndex(stack, "/")+1:] }
 
-// projectOf is the project that a stack's name gives, or else the given one.
-func projectOf(stack, project string) string {
+// ProjectOf is the project that a stack's name gives, or else the given one.
+func ProjectOf(stack, project string) string {
 	parts := strings.Split(stack, "/")
 	if len(parts) > 1 {
 		return parts[len(parts)-2]
@@ -70,7 +70,7 @@ func fileLayout(t Target) (root, project string, err error) {
 	if yaml.Unmarshal(meta, &layout) != nil || layout.Version != 1 {
 		return "", "", errNotAFile
 	}
-	project = projectOf(t.Stack, t.Project)
+	project = ProjectOf(t.Stack, t.Project)
 	if project == "" || !filepath.IsLocal(project) || !filepath.IsLocal(ShortName(t.Stack)) {
 		return "", "", errNotAFile
 	}

@@ -55,6 +55,16 @@ func LoadProject(root *os.Root, dir string) (*Project, error) {
 	return nil, fmt.Errorf("reading project %q: %w: there is no Pulumi.yaml", dir, ErrNoProject)
 }
 
+// NewProject is a project without a program and without committed files, for what needs the state alone.
+func NewProject(name string) (*Project, error) {
+	raw := []byte("name: " + strconv.Quote(name) + "\nruntime: yaml\n")
+	project, err := pulumi.LoadProjectBytes(raw, "/Pulumi.yaml", marshaller("Pulumi.yaml"))
+	if err != nil {
+		return nil, fmt.Errorf("making project %q: %w: %w", name, ErrNoProject, err)
+	}
+	return &Project{Name: project.Name.String(), ext: ".yaml", file: project}, nil
+}
+
 // Providers are the provider plugins that the project brings.
 func (p *Project) Providers() []pulumi.PluginOptions {
 	if p == nil || p.file.Plugins == nil {
@@ -65,6 +75,9 @@ func (p *Project) Providers() []pulumi.PluginOptions {
 
 // committed reads the committed stack file. There may be none.
 func (p *Project) committed(stack string) (*pulumi.ProjectStack, error) {
+	if p.root == nil {
+		return &pulumi.ProjectStack{Config: config.Map{}}, nil
+	}
 	path := filepath.Join(p.dir, p.file.StackConfigDir, "Pulumi."+stack+p.ext)
 	raw, err := readFile(p.root, path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -5,7 +5,8 @@
 //
 // A test that has subtests is not counted beside them. A package that failed without a failed test in it (it did not
 // build, it panicked, it ran out of time) counts as one that failed, so that the sum never looks better than the truth.
-// If PLANGATE_TEST_COUNTS names a file, a line "PASSED FAILED SKIPPED" is appended to it.
+// If PLANGATE_TEST_COUNTS names a file, a line "PASSED FAILED SKIPPED" is appended to it. If PLANGATE_TEST_CASES names one, it
+// gets a line of JSON for each test that ended, with what the test logged behind "case: "; casetable shows them.
 package main
 
 import (
@@ -37,10 +38,27 @@ type summary struct {
 	output  map[string][]string // by package and test: what it said, until it ends
 	parents map[string]bool     // by package and test: has subtests
 	failing map[string]bool     // by package, and by package and test: a failed test in it was counted
+	cases   *json.Encoder       // nil: nobody asks for them
+}
+
+// ended is a line of PLANGATE_TEST_CASES.
+type ended struct {
+	Package string   `json:"package"`
+	Test    string   `json:"test"`
+	Result  string   `json:"result"`
+	Cases   []string `json:"cases,omitempty"`
 }
 
 func main() {
 	s := &summary{out: os.Stdout, output: map[string][]string{}, parents: map[string]bool{}, failing: map[string]bool{}}
+	if name := os.Getenv("PLANGATE_TEST_CASES"); name != "" {
+		file, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "testsummary:", err)
+			os.Exit(1)
+		}
+		s.cases = json.NewEncoder(file)
+	}
 	if err := s.read(os.Stdin); err != nil {
 		fmt.Fprintln(os.Stderr, "testsummary:", err)
 		os.Exit(1)
@@ -107,6 +125,7 @@ func (s *summary) endTest(e event, key string) {
 	if e.Action == "fail" {
 		fmt.Fprint(s.out, strings.Join(s.output[key], ""))
 	}
+	s.tell(e, s.output[key])
 	delete(s.output, key)
 	// Its subtests were counted; but a test that fails by itself after they all passed must not be lost.
 	if s.parents[key] && (e.Action != "fail" || s.failing[key]) {
@@ -120,6 +139,23 @@ func (s *summary) endTest(e event, key string) {
 		s.blame(e)
 	default:
 		s.skipped++
+	}
+}
+
+// tell writes down how a test ended and what it says of its cases.
+func (s *summary) tell(e event, output []string) {
+	if s.cases == nil {
+		return
+	}
+	line := ended{Package: e.Package, Test: e.Test, Result: e.Action}
+	for _, text := range strings.Split(strings.Join(output, ""), "\n") {
+		if _, words, ok := strings.Cut(text, "case: "); ok {
+			line.Cases = append(line.Cases, words)
+		}
+	}
+	if err := s.cases.Encode(line); err != nil {
+		fmt.Fprintln(os.Stderr, "testsummary:", err)
+		os.Exit(1)
 	}
 }
 

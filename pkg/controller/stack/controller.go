@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -26,6 +27,7 @@ import (
 
 	"github.com/plangate/plangate/api/v1alpha1"
 	"github.com/plangate/plangate/pkg/apply"
+	"github.com/plangate/plangate/pkg/demand"
 	"github.com/plangate/plangate/pkg/inputs"
 	"github.com/plangate/plangate/pkg/operations"
 	"github.com/plangate/plangate/pkg/outcome"
@@ -112,7 +114,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, concurrency in
 		Named("stack").
 		For(&v1alpha1.Stack{}, builder.WithPredicates(specOrAnnotations)).
 		Watches(&v1alpha1.UpdatePlan{}, handler.EnqueueRequestsFromMapFunc(stackOfPlan)).
-		Owns(&v1alpha1.Workspace{}).
+		Watches(&v1alpha1.Workspace{}, handler.EnqueueRequestsFromMapFunc(stackOfWorkspace)).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.stacksOfSecret)).
 		WatchesRawSource(source.Channel(r.wakeups, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
@@ -127,6 +129,11 @@ func stackOfPlan(_ context.Context, o client.Object) []reconcile.Request {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: plan.Namespace, Name: plan.Spec.StackRef.Name}}}
+}
+
+// stackOfWorkspace goes by the name, which is the Stack's.
+func stackOfWorkspace(_ context.Context, o client.Object) []reconcile.Request {
+	return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(o)}}
 }
 
 func (r *Reconciler) stacksOfSecret(ctx context.Context, secret client.Object) []reconcile.Request {
@@ -160,23 +167,18 @@ func (r *Reconciler) wake(key types.NamespacedName) func() {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	stack := &v1alpha1.Stack{}
 	if err := r.client.Get(ctx, req.NamespacedName, stack); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+		if apierrors.IsNotFound(err) {
+			err = r.leftBehind(ctx, req.NamespacedName)
+		}
+		return ctrl.Result{}, err
 	}
-	deleting := !stack.DeletionTimestamp.IsZero()
-	if !deleting {
+	if !demand.Deleting(stack) {
 		if err := apply.EnsureFinalizer(ctx, r.client, stack, v1alpha1.Finalizer); err != nil {
 			return outcome.Result(outcome.Done(), 0, err)
 		}
 	}
 	s := newScope(stack, r.now())
-	steps := r.steps()
-	switch {
-	case deleting:
-		steps = r.deleteSteps()
-	case stack.Spec.Suspend:
-		steps = r.suspendedSteps()
-	}
-	stopped := outcome.Run(ctx, s, steps)
+	stopped := outcome.Run(ctx, s, r.stepsFor(stack))
 	if s.gone {
 		r.inputs.Forget(stack.UID)
 		return outcome.Result(stopped.Outcome, 0, nil)
@@ -196,10 +198,25 @@ func (r *Reconciler) again(s *scope) time.Duration {
 
 // poll is when a settled Stack is looked at again: a branch moves without telling, a commit does not.
 func (r *Reconciler) poll(stack *v1alpha1.Stack) time.Duration {
-	if stack.Spec.Branch == "" || stack.Spec.Suspend {
+	if stack.Spec.Branch == "" || stack.Spec.Suspend || demand.Of(stack) != demand.Update {
 		return 0
 	}
 	return r.settings.PollInterval
+}
+
+// stepsFor is what is done for what the Stack asks for.
+func (r *Reconciler) stepsFor(stack *v1alpha1.Stack) []outcome.Step[*scope] {
+	asked := demand.Of(stack)
+	switch {
+	case asked == demand.LetGo:
+		return r.deleteSteps()
+	case stack.Spec.Suspend:
+		return r.suspendedSteps()
+	case asked == demand.Destroy:
+		return r.destroySteps()
+	default:
+		return r.steps()
+	}
 }
 
 func (r *Reconciler) steps() []outcome.Step[*scope] {
@@ -214,6 +231,21 @@ func (r *Reconciler) steps() []outcome.Step[*scope] {
 		{Name: stepPublish, Run: r.publish},
 		{Name: stepPrune, Run: r.prune},
 		{Name: stepDrift, Run: r.drift},
+	}
+}
+
+// destroySteps need no source: a destroy takes all from the state.
+func (r *Reconciler) destroySteps() []outcome.Step[*scope] {
+	return []outcome.Step[*scope]{
+		{Name: stepLook, Run: r.look},
+		{Name: stepGround, Run: r.ground},
+		{Name: stepInputs, Run: r.resolveInputs},
+		{Name: stepDecide, Run: r.decide},
+		{Name: stepWorkspace, Run: r.ensureWorkspace},
+		{Name: stepPreview, Run: r.preview},
+		{Name: stepPublish, Run: r.publish},
+		{Name: stepPrune, Run: r.prune},
+		{Name: stepFinalize, Run: r.finalize},
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/plangate/plangate/api/v1alpha1"
 	"github.com/plangate/plangate/pkg/conditions"
+	"github.com/plangate/plangate/pkg/demand"
 	"github.com/plangate/plangate/pkg/outcome"
 	"github.com/plangate/plangate/pkg/planstate"
 	"github.com/plangate/plangate/plans"
@@ -45,14 +46,14 @@ func (r *Reconciler) decide(ctx context.Context, s *scope) outcome.Outcome {
 func why(s *scope) *v1alpha1.PlanTrigger {
 	last := s.stack.Status.LastPreview
 	switch {
+	case demand.Of(s.stack) == demand.Destroy && (last == nil || last.InputsDigest != s.inputsDigest):
+		return whyDestroy(s, last)
 	case last == nil:
 		return &v1alpha1.PlanTrigger{Type: v1alpha1.TriggerSpecChanged, Message: "the Stack is new"}
 	case last.InputsDigest != s.inputsDigest:
 		return whatMoved(s, last)
-	case s.asked(v1alpha1.AnnotationAcceptDrift, observedAccept(s.stack)):
-		return &v1alpha1.PlanTrigger{Type: v1alpha1.TriggerRequested, Message: fmt.Sprintf("the annotation %s asked that the state take over what is drifted", v1alpha1.AnnotationAcceptDrift)}
-	case wantsRepair(s.stack):
-		return &v1alpha1.PlanTrigger{Type: v1alpha1.TriggerDrifted, Message: conditions.Shorten("the real resources are not as Pulumi left them: "+s.stack.Status.Drift.Summary, 1024)}
+	case aboutDrift(s) != nil:
+		return aboutDrift(s)
 	case last.Result == v1alpha1.PreviewFailed, last.Result == v1alpha1.PreviewInterrupted:
 		// What made it due the first time is still why; that it took several tries says nothing of the change.
 		if last.Trigger != nil {
@@ -113,7 +114,9 @@ func whatMoved(s *scope, last *v1alpha1.PreviewStatus) *v1alpha1.PlanTrigger {
 		trigger.Type = v1alpha1.TriggerConfigChanged
 		words = append(words, "configuration, environment or options changed"+entriesMoved(s))
 	}
-	if last.Revision != s.revision.Commit {
+	if last.Operation == v1alpha1.PlanOperationDestroy {
+		words = append(words, fmt.Sprintf("the annotation %s is gone: what the Stack's spec says is wanted again", v1alpha1.AnnotationDestroy))
+	} else if last.Revision != s.revision.Commit {
 		trigger.Type = v1alpha1.TriggerSourceChanged
 		words = append(words, fmt.Sprintf("the source went from commit %.12s to %.12s", last.Revision, s.revision.Commit))
 	}

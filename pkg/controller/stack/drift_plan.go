@@ -9,6 +9,7 @@ import (
 
 	"github.com/plangate/plangate/api/v1alpha1"
 	"github.com/plangate/plangate/pkg/conditions"
+	"github.com/plangate/plangate/pkg/demand"
 	"github.com/plangate/plangate/pkg/outcome"
 	"github.com/plangate/plangate/pkg/planstate"
 	"github.com/plangate/plangate/plans"
@@ -26,6 +27,20 @@ func wantsRepair(stack *v1alpha1.Stack) bool {
 	// What is in conflict or cannot be read cannot be previewed: trying would only fail.
 	class := drift.Class(d.Class)
 	return (class == drift.Changed || class == drift.Deleted) && (d.Loop == nil || released(stack))
+}
+
+// aboutDrift says why a preview about drift is due; nil when none is.
+func aboutDrift(s *scope) *v1alpha1.PlanTrigger {
+	switch {
+	case demand.Of(s.stack) != demand.Update:
+		return nil
+	case s.asked(v1alpha1.AnnotationAcceptDrift, observedAccept(s.stack)):
+		return &v1alpha1.PlanTrigger{Type: v1alpha1.TriggerRequested, Message: fmt.Sprintf("the annotation %s asked that the state take over what is drifted", v1alpha1.AnnotationAcceptDrift)}
+	case wantsRepair(s.stack):
+		return &v1alpha1.PlanTrigger{Type: v1alpha1.TriggerDrifted, Message: conditions.Shorten("the real resources are not as Pulumi left them: "+s.stack.Status.Drift.Summary, 1024)}
+	default:
+		return nil
+	}
 }
 
 func observedAccept(stack *v1alpha1.Stack) string {
@@ -54,7 +69,7 @@ func afterDriftPlan(plan *v1alpha1.UpdatePlan) (again *v1alpha1.PlanTrigger, kno
 
 // accepts tells whether a preview is for a plan by which the state takes over what is drifted.
 func accepts(trigger *v1alpha1.PlanTrigger, s *scope) bool {
-	return trigger.Type == v1alpha1.TriggerRequested && s.stack.Status.LastPreview != nil && s.stack.Status.LastPreview.InputsDigest == s.inputsDigest &&
+	return demand.Of(s.stack) == demand.Update && trigger.Type == v1alpha1.TriggerRequested && s.stack.Status.LastPreview != nil && s.stack.Status.LastPreview.InputsDigest == s.inputsDigest &&
 		s.asked(v1alpha1.AnnotationAcceptDrift, observedAccept(s.stack))
 }
 
@@ -66,8 +81,11 @@ func refreshed(stack *v1alpha1.Stack, trigger *v1alpha1.PlanTrigger) bool {
 	return stack.Spec.Refresh || trigger.Type == v1alpha1.TriggerDrifted || known
 }
 
-// order makes a preview what it is for.
+// orderFor makes a preview what it is for.
 func orderFor(op *v1alpha1.PreviewOperation, order *workspace.Operation) {
+	if op.Operation == v1alpha1.PlanOperationDestroy {
+		return
+	}
 	order.Options.Refresh = op.Refresh
 	if op.Operation == v1alpha1.PlanOperationRefresh {
 		order.Type, order.Probe = workspace.DriftCheck, false

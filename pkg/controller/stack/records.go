@@ -12,6 +12,7 @@ import (
 
 	"github.com/plangate/plangate/api/v1alpha1"
 	"github.com/plangate/plangate/pkg/outcome"
+	"github.com/plangate/plangate/pkg/ownership"
 	"github.com/plangate/plangate/pkg/planstate"
 )
 
@@ -31,6 +32,8 @@ func (r *Reconciler) lookAtPlans(ctx context.Context, s *scope) error {
 	for i := range list.Items {
 		if list.Items[i].Spec.StackRef.UID == string(s.stack.UID) {
 			s.plans = append(s.plans, list.Items[i])
+		} else if ownership.LeftBehind(&list.Items[i], s.stack.UID) {
+			s.foreign = true
 		}
 	}
 	turn := s.stack.Status.RecordNext

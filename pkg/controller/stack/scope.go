@@ -6,7 +6,6 @@ package stack
 import (
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -29,6 +28,8 @@ const (
 	stepPublish   = "publish"
 	stepPrune     = "prune"
 	stepDrift     = "drift"
+	stepGround    = "ground"
+	stepFinalize  = "finalize"
 	stepSuspend   = "suspend"
 	stepRelease   = "release"
 )
@@ -45,6 +46,8 @@ type scope struct {
 	plan *v1alpha1.UpdatePlan
 	// plans are all plans of the Stack. They are the cache's own: nobody may write to them.
 	plans []v1alpha1.UpdatePlan
+	// foreign is set when there is something that a Stack of this name left that is gone.
+	foreign bool
 	// turnGone is set when the plan whose record comes next is gone.
 	turnGone bool
 
@@ -59,6 +62,8 @@ type scope struct {
 	trigger *v1alpha1.PlanTrigger
 	// result is how the preview ended; nil: none has ended in this loop.
 	result *workspace.Result
+	// destroyed is set when the Stack is let go because all that it made is destroyed.
+	destroyed bool
 	// gone is set when the finalizer was removed.
 	gone bool
 }
@@ -86,5 +91,5 @@ func (s *scope) abandoned() bool {
 
 // object names what planstore keeps for a plan of the Stack until the plan itself owns it.
 func (s *scope) object() planstore.Object {
-	return planstore.Object{Namespace: s.stack.Namespace, Stack: s.stack.Name, Owners: []metav1.OwnerReference{s.owner()}}
+	return planstore.Object{Namespace: s.stack.Namespace, Stack: s.stack.Name, Labels: map[string]string{v1alpha1.LabelStackUID: string(s.stack.UID)}}
 }

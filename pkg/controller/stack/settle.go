@@ -42,7 +42,18 @@ func (s *scope) restless() string {
 // previewing says what runs, and where.
 func (s *scope) previewing() string {
 	op := s.stack.Status.Operation
+	if op.Operation == v1alpha1.PlanOperationDestroy {
+		return fmt.Sprintf("listing what a destroy takes away in pod %q", op.Pod.Name) + s.restless()
+	}
 	return fmt.Sprintf("previewing commit %.12s in pod %q", op.Revision, op.Pod.Name) + s.restless()
+}
+
+// enforcementOf is enforcement for a plan. A destroy is never previewed twice: no program runs that could say something else.
+func enforcementOf(stack *v1alpha1.Stack, operation v1alpha1.PlanOperation) v1alpha1.Enforcement {
+	if operation == v1alpha1.PlanOperationDestroy {
+		return v1alpha1.EnforcementStrict
+	}
+	return enforcement(stack)
 }
 
 // enforcement is how an apply of the Stack is held to its plan.

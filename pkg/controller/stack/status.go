@@ -12,6 +12,7 @@ import (
 	"github.com/plangate/plangate/api/v1alpha1"
 	"github.com/plangate/plangate/pkg/apply"
 	"github.com/plangate/plangate/pkg/conditions"
+	"github.com/plangate/plangate/pkg/demand"
 	"github.com/plangate/plangate/pkg/events"
 	"github.com/plangate/plangate/pkg/outcome"
 	"github.com/plangate/plangate/pkg/planstate"
@@ -79,7 +80,7 @@ func setPlans(s *scope, stopped outcome.Stopped) {
 
 // before reports whether the run stopped before a step, so that the step said nothing in this loop.
 func before(stopped outcome.Stopped, step string) bool {
-	order := []string{stepLook, stepSource, stepInputs, stepDecide, stepWorkspace, stepProject, stepPreview, stepPublish, stepPrune, stepDrift}
+	order := []string{stepLook, stepGround, stepSource, stepInputs, stepDecide, stepWorkspace, stepProject, stepPreview, stepPublish, stepPrune, stepDrift, stepFinalize}
 	for _, name := range order {
 		if name == step {
 			return false
@@ -96,6 +97,8 @@ func setSourceReady(set conditions.Setter, s *scope, stopped outcome.Stopped) {
 	switch {
 	case stopped.Step == stepSource:
 		setStopped(set, v1alpha1.ConditionSourceReady, stopped.Outcome)
+	case demand.Of(s.stack) == demand.Destroy:
+		set.Unknown(v1alpha1.ConditionSourceReady, v1alpha1.ReasonNotNeeded, "a destroy takes all from the state: the source is not looked at")
 	case s.revision.Commit != "":
 		set.True(v1alpha1.ConditionSourceReady, v1alpha1.ReasonResolved, resolvedWords(s))
 	default:
@@ -178,21 +181,25 @@ func setReady(set conditions.Setter, s *scope, stopped outcome.Stopped) {
 
 // setSettled says what a Stack with nothing to preview stands for: it is in sync, or its plan says what is missing.
 func setSettled(set conditions.Setter, s *scope) {
+	inSync := v1alpha1.ReasonInSync
+	if demand.Of(s.stack) == demand.Destroy {
+		inSync = v1alpha1.ReasonDestroyed
+	}
 	if s.plan == nil {
-		set.True(v1alpha1.ConditionReady, v1alpha1.ReasonInSync, s.stack.Status.LastPreview.Message)
+		set.True(v1alpha1.ConditionReady, inSync, s.stack.Status.LastPreview.Message)
 		return
 	}
 	reason, message := planstate.Reason(s.plan)
 	message = fmt.Sprintf("UpdatePlan %q: %s", s.plan.Name, message)
 	switch planstate.Of(s.plan) {
 	case planstate.Applied:
-		set.True(v1alpha1.ConditionReady, v1alpha1.ReasonInSync, fmt.Sprintf("UpdatePlan %q was applied (%s)", s.plan.Name, s.plan.Spec.Summary.Brief))
+		set.True(v1alpha1.ConditionReady, inSync, fmt.Sprintf("UpdatePlan %q was applied (%s)", s.plan.Name, s.plan.Spec.Summary.Brief))
 	case planstate.Waiting:
 		// Nobody works on it and nothing is wrong: neither Reconciling nor Stalled.
-		set.False(v1alpha1.ConditionReady, reason, fmt.Sprintf("UpdatePlan %q waits for its approval (%s)", s.plan.Name, s.plan.Spec.Summary.Brief))
+		set.False(v1alpha1.ConditionReady, reason, waitingWords(s))
 	case planstate.Rejected:
 		set.False(v1alpha1.ConditionReady, reason, message)
-		set.True(v1alpha1.ConditionStalled, reason, message+"; change the Stack or its source, or ask for a new plan with the annotation "+v1alpha1.AnnotationRequestPlan)
+		set.True(v1alpha1.ConditionStalled, reason, message+"; "+afterRejection(s))
 	default:
 		set.Unknown(v1alpha1.ConditionReady, reason, message)
 		set.True(v1alpha1.ConditionReconciling, v1alpha1.ReasonProgressing, message)

@@ -16,8 +16,10 @@ import (
 
 	"github.com/plangate/plangate/api/v1alpha1"
 	"github.com/plangate/plangate/pkg/conditions"
+	"github.com/plangate/plangate/pkg/demand"
 	"github.com/plangate/plangate/pkg/operations"
 	"github.com/plangate/plangate/pkg/outcome"
+	"github.com/plangate/plangate/pkg/ownership"
 	"github.com/plangate/plangate/pkg/workspaces"
 	"github.com/plangate/plangate/plans"
 	"github.com/plangate/plangate/workspace"
@@ -108,10 +110,10 @@ func (r *Reconciler) intend(ctx context.Context, s *scope) outcome.Outcome {
 	s.inputsDigest = s.inputsOf(s.revision.Commit)
 	s.stack.Status.Operation = &v1alpha1.PreviewOperation{
 		ID: string(uuid.NewUUID()), InputsDigest: s.inputsDigest, ConfigDigest: s.configDigest, Generation: s.stack.Generation,
-		Author:          plans.Author(s.before.Annotations[v1alpha1.AnnotationEditedBy], s.stack.Generation),
-		ResourceVersion: s.before.ResourceVersion, Revision: s.revision.Commit, Tree: s.stack.Status.ObservedTree, Trigger: *s.trigger, WorkspaceImage: image, Pod: *ws.Status.Pod, StartedAt: metav1.NewTime(s.now),
+		Author: plans.Author(s.before.Annotations[v1alpha1.AnnotationEditedBy], s.stack.Generation), Operation: demand.Operation(s.stack),
+		ResourceVersion: s.before.ResourceVersion, Revision: s.revision.Commit, Tree: s.tree(), Trigger: *s.trigger, WorkspaceImage: image, Pod: *ws.Status.Pod, StartedAt: metav1.NewTime(s.now),
 	}
-	s.stack.Status.Operation.Refresh = refreshed(s.stack, s.trigger)
+	s.stack.Status.Operation.Refresh = demand.Of(s.stack) == demand.Update && refreshed(s.stack, s.trigger)
 	if accepts(s.trigger, s) {
 		s.stack.Status.Operation.Operation, s.stack.Status.Operation.Refresh = v1alpha1.PlanOperationRefresh, true
 	}
@@ -146,6 +148,10 @@ func (r *Reconciler) start(ctx context.Context, s *scope, target operations.Targ
 	}
 	in.Operation(s.stack, order)
 	orderFor(op, order)
+	if op.Operation == v1alpha1.PlanOperationDestroy {
+		order.Type, order.Project, order.Probe = workspace.PreviewDestroy, s.stack.Status.Project, false
+		order.Source, order.Options = workspace.Source{}, workspace.Options{}
+	}
 	err = r.agents.Start(ctx, target, order)
 	switch {
 	case operations.IsBusy(err):
@@ -212,7 +218,7 @@ func (r *Reconciler) record(s *scope, result v1alpha1.PreviewResult, plan, messa
 	}
 	s.stack.Status.Unsettled = nil
 	s.stack.Status.LastPreview = &v1alpha1.PreviewStatus{
-		Result: result, InputsDigest: op.InputsDigest, ConfigDigest: op.ConfigDigest, Generation: op.Generation, Revision: op.Revision, Tree: op.Tree,
+		Result: result, Operation: op.Operation, InputsDigest: op.InputsDigest, ConfigDigest: op.ConfigDigest, Generation: op.Generation, Revision: op.Revision, Tree: op.Tree,
 		Plan: plan, Trigger: op.Trigger.DeepCopy(), Message: conditions.Shorten(message, 4096), Failures: failures, EndedAt: metav1.NewTime(s.now),
 	}
 	s.stack.Status.ObservedRequest = conditions.Shorten(s.stack.Annotations[v1alpha1.AnnotationRequestPlan], 1024)
@@ -258,7 +264,8 @@ func (r *Reconciler) stopPreview(ctx context.Context, s *scope) outcome.Outcome 
 	return outcome.Wait(v1alpha1.ReasonPreviewing, "waiting for the running preview to stop", watchTimer)
 }
 
-// release lets a Stack go once no operation of it runs. What it made in the real world stays.
+// release lets a Stack go once no operation of it runs and every plan's end is recorded. What is left of it in the real world
+// stays; what it has in the cluster gets its owner, and goes with it.
 func (r *Reconciler) release(ctx context.Context, s *scope) outcome.Outcome {
 	if o := r.stopPreview(ctx, s); o.Kind != outcome.KindDone {
 		return o
@@ -273,6 +280,10 @@ func (r *Reconciler) release(ctx context.Context, s *scope) outcome.Outcome {
 	if plan := unrecorded(list.Items, s.stack.UID); plan != nil {
 		// Nobody but this Stack says whose record comes next.
 		return outcome.Wait(v1alpha1.ReasonDeleting, fmt.Sprintf("waiting for the end of UpdatePlan %q to be recorded", plan.Name), watchTimer)
+	}
+	r.tellLetGo(ctx, s)
+	if err := ownership.Release(ctx, r.client, r.uncached, s.stack.Namespace, s.stack.Name, ""); err != nil {
+		return outcome.Retry(v1alpha1.ReasonReconcileError, err)
 	}
 	if err := r.removeFinalizer(ctx, s); err != nil {
 		return outcome.Retry(v1alpha1.ReasonReconcileError, err)

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/plangate/plangate/api/v1alpha1"
+	"github.com/plangate/plangate/pkg/demand"
 	"github.com/plangate/plangate/pkg/operations"
 	"github.com/plangate/plangate/pkg/outcome"
 	"github.com/plangate/plangate/pkg/workspaces"
@@ -38,9 +39,21 @@ func (s *scope) anchor() *anchor {
 	return &anchor{last.Revision, last.Tree, last.InputsDigest}
 }
 
-// inputsOf is the digest of what a preview of a commit would be made from now.
+// inputsOf is the digest of what a preview of a commit would be made from now; that of a destroy is of no commit.
 func (s *scope) inputsOf(revision string) string {
-	return plans.InputsDigest(s.stack.Generation, revision, s.configDigest, s.stack.Annotations[v1alpha1.AnnotationRequestPlan])
+	request := s.stack.Annotations[v1alpha1.AnnotationRequestPlan]
+	if demand.Of(s.stack) == demand.Destroy {
+		return plans.DestroyInputsDigest(s.stack.Generation, s.configDigest, demand.Token(s.stack), demand.Deleting(s.stack), request)
+	}
+	return plans.InputsDigest(s.stack.Generation, revision, s.configDigest, request)
+}
+
+// tree is the project's tree at the newest commit, as far as it is known; "" for a destroy, which needs no source.
+func (s *scope) tree() string {
+	if demand.Of(s.stack) == demand.Destroy {
+		return ""
+	}
+	return s.stack.Status.ObservedTree
 }
 
 // settleInputs finds the digest of what is wanted. A commit whose project is that of the anchor is as good as the anchor's.

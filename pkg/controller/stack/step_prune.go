@@ -18,6 +18,7 @@ import (
 
 	"github.com/plangate/plangate/api/v1alpha1"
 	"github.com/plangate/plangate/pkg/outcome"
+	"github.com/plangate/plangate/pkg/ownership"
 	"github.com/plangate/plangate/pkg/planstate"
 	"github.com/plangate/plangate/pkg/planstore"
 )
@@ -178,9 +179,9 @@ func (r *Reconciler) orphans(ctx context.Context, reader client.Reader, s *scope
 	return found, nil
 }
 
-// ownedBy reports whether the Stack owns an object, and no plan does.
+// ownedBy reports whether an object is the Stack's, and no plan owns it.
 func ownedBy(o client.Object, stack *v1alpha1.Stack) bool {
-	owned := false
+	owned := ownership.Of(o, stack)
 	for _, owner := range o.GetOwnerReferences() {
 		if owner.Kind == "UpdatePlan" {
 			return false

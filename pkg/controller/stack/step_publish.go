@@ -41,6 +41,9 @@ func (r *Reconciler) publish(ctx context.Context, s *scope) outcome.Outcome {
 		return outcome.Wait(v1alpha1.ReasonPreviewing, "previewed; it is published when nothing moves any more"+s.restless(), wait.Sub(s.now))
 	}
 	s.stack.Status.PulumiVersion = conditions.Shorten(s.result.Facts.PulumiVersion, 64)
+	if name := s.result.Project; name != "" && len(name) <= 256 {
+		s.stack.Status.Project = name
+	}
 	in, err := r.inputs.Gather(ctx, s.stack)
 	if err != nil {
 		return outcome.RetryAfter(v1alpha1.ReasonSecretUnavailable, err, r.settings.RetryInterval)
@@ -63,7 +66,7 @@ func (r *Reconciler) publishPlan(ctx context.Context, s *scope) outcome.Outcome 
 	if err := r.inputs.KeepSalt(ctx, s.stack, s.result.Salt); err != nil {
 		return outcome.Retry(v1alpha1.ReasonPublishFailed, err)
 	}
-	plan, stored, err := s.decode()
+	plan, stored, err := decode(s.stack.Status.Operation.Operation, s.result)
 	if err != nil {
 		return r.unusable(s, err)
 	}
@@ -84,16 +87,15 @@ func (r *Reconciler) publishPlan(ctx context.Context, s *scope) outcome.Outcome 
 	return outcome.Done()
 }
 
-// decode reads what the preview was for.
-func (s *scope) decode() (plans.Plan, []byte, error) {
-	if s.stack.Status.Operation.Operation == v1alpha1.PlanOperationRefresh {
-		return acceptance(s.result)
-	}
-	return decode(s.result)
-}
-
 // decode reads what is shown from the very bytes that are kept and applied.
-func decode(result *workspace.Result) (plan plans.Plan, stored []byte, err error) {
+func decode(operation v1alpha1.PlanOperation, result *workspace.Result) (plan plans.Plan, stored []byte, err error) {
+	if operation == v1alpha1.PlanOperationDestroy {
+		plan, err = pulumiplan.DecodeDestroy(result.Plan, result.Events, result.Facts.StateDigest)
+		return plan, result.Plan, err
+	}
+	if operation == v1alpha1.PlanOperationRefresh {
+		return acceptance(result)
+	}
 	if stored, err = pulumiplan.Strip(result.Plan); err != nil {
 		return plan, nil, fmt.Errorf("preparing the plan that Pulumi saved: %w", err)
 	}
@@ -131,7 +133,10 @@ func (r *Reconciler) noChanges(ctx context.Context, s *scope, plan plans.Plan) o
 	}
 	// Whatever was published before, also by a loop that died before it could say so, is older than this.
 	s.stack.Status.PlanSequence = next - 1
-	message := fmt.Sprintf("nothing to change at commit %.12s", s.result.Facts.Commit)
+	message := "nothing is left to destroy"
+	if s.stack.Status.Operation.Operation != v1alpha1.PlanOperationDestroy {
+		message = fmt.Sprintf("nothing to change at commit %.12s", s.result.Facts.Commit)
+	}
 	if line := plans.PendingLine(s.stack.Status.Pending, len(s.result.Pending)); line != "" {
 		message += "; but " + line + " (status.pending)"
 	}
@@ -239,7 +244,7 @@ func (r *Reconciler) own(ctx context.Context, up *v1alpha1.UpdatePlan) error {
 func (r *Reconciler) spec(s *scope, plan plans.Plan, artifact v1alpha1.Artifact, changesConfigMap string, sequence int64) (v1alpha1.UpdatePlanSpec, error) {
 	op := s.stack.Status.Operation
 	binding, err := plans.NewBinding(plans.BindingInput{
-		Repository: s.stack.Spec.ProjectRepo, Directory: s.stack.Spec.RepoDir, ConfigDigest: op.ConfigDigest, ConfigEntries: s.inputs.ConfigEntries,
+		Operation: op.Operation, Repository: s.stack.Spec.ProjectRepo, Directory: s.stack.Spec.RepoDir, ConfigDigest: op.ConfigDigest, ConfigEntries: s.inputs.ConfigEntries,
 		Targets: s.stack.Spec.Targets, TargetDependents: s.stack.Spec.TargetDependents,
 		Refresh: op.Refresh, WorkspaceImage: op.WorkspaceImage, Facts: coreFacts(s.result.Facts),
 	})
@@ -249,7 +254,7 @@ func (r *Reconciler) spec(s *scope, plan plans.Plan, artifact v1alpha1.Artifact,
 	return plans.NewSpec(plans.SpecInput{
 		Namespace: s.stack.Namespace, Cluster: r.settings.Cluster, Nonce: plans.Nonce(s.inputs.Key, op.ID),
 		Stack:    v1alpha1.StackReference{Name: s.stack.Name, UID: string(s.stack.UID), Generation: op.Generation, ResourceVersion: op.ResourceVersion},
-		Sequence: sequence, Operation: op.Operation, Trigger: op.Trigger, Authors: authors(op), Binding: binding, Artifact: artifact, Enforcement: enforcement(s.stack),
+		Sequence: sequence, Operation: op.Operation, Trigger: op.Trigger, Authors: authors(op), Binding: binding, Artifact: artifact, Enforcement: enforcementOf(s.stack, op.Operation),
 		NotAfter: op.StartedAt.Add(r.timeToLive(s.stack)), Plan: plan, ChangesConfigMap: changesConfigMap,
 	})
 }
@@ -301,22 +306,13 @@ func (s *scope) updatePlan(spec v1alpha1.UpdatePlanSpec, operation string) *v1al
 		ObjectMeta: metav1.ObjectMeta{
 			Name: plans.PlanName(s.stack.Name, spec.Sequence, spec.Digest), Namespace: s.stack.Namespace,
 			Labels: map[string]string{
-				v1alpha1.LabelStack: planstore.LabelValue(s.stack.Name), v1alpha1.LabelOperation: operation,
+				v1alpha1.LabelStack: planstore.LabelValue(s.stack.Name), v1alpha1.LabelStackUID: string(s.stack.UID), v1alpha1.LabelOperation: operation,
 				v1alpha1.LabelStackResourceVersion: spec.StackRef.ResourceVersion,
 			},
 			// The plan must outlive a running operation, also when its Stack is deleted.
-			Finalizers:      []string{v1alpha1.Finalizer},
-			OwnerReferences: []metav1.OwnerReference{s.owner()},
+			Finalizers: []string{v1alpha1.Finalizer},
 		},
 		Spec: spec,
-	}
-}
-
-// owner refers to the Stack. It does not block: a foreground deletion must not take the plan from under an operation.
-func (s *scope) owner() metav1.OwnerReference {
-	yes, no := true, false
-	return metav1.OwnerReference{
-		APIVersion: v1alpha1.GroupVersion.String(), Kind: "Stack", Name: s.stack.Name, UID: s.stack.UID, Controller: &yes, BlockOwnerDeletion: &no,
 	}
 }
 

@@ -29,6 +29,9 @@ func (r *Reconciler) look(ctx context.Context, s *scope) outcome.Outcome {
 	if err := r.lookAtPlans(ctx, s); err != nil {
 		return outcome.Retry(v1alpha1.ReasonReconcileError, err)
 	}
+	if err := r.releaseForeign(ctx, s); err != nil {
+		return outcome.Retry(v1alpha1.ReasonReconcileError, err)
+	}
 	last := s.stack.Status.LastPreview
 	if last == nil || last.Plan == "" {
 		return outcome.Done()

@@ -22,6 +22,7 @@ import (
 	"github.com/plangate/plangate/api/v1alpha1"
 	"github.com/plangate/plangate/pkg/conditions"
 	"github.com/plangate/plangate/pkg/outcome"
+	"github.com/plangate/plangate/pkg/ownership"
 	"github.com/plangate/plangate/pkg/planstate"
 	"github.com/plangate/plangate/pkg/workspaces"
 )
@@ -65,7 +66,7 @@ func (r *Reconciler) ensureWorkspace(ctx context.Context, s *scope) outcome.Outc
 
 // shapeWorkspace makes the existing Workspace what is wanted.
 func (r *Reconciler) shapeWorkspace(ctx context.Context, s *scope, wanted *v1alpha1.Workspace) outcome.Outcome {
-	if !metav1.IsControlledBy(s.ws, s.stack) {
+	if !ownership.Of(s.ws, s.stack) {
 		// Nothing tells of the end of an object that is not of this Stack: it is looked for.
 		err := fmt.Errorf("the Workspace %q exists and is not of this Stack: delete it, or rename the Stack", s.ws.Name)
 		return outcome.RetryAfter(v1alpha1.ReasonWorkspaceFailed, err, foreignPause)
@@ -163,16 +164,9 @@ func renderWorkspace(stack *v1alpha1.Stack) (*v1alpha1.Workspace, error) {
 	if t.Spec.ServiceAccountName == "" {
 		t.Spec.ServiceAccountName = stack.Spec.ServiceAccountName
 	}
-	yes, no := true, false
 	ws := &v1alpha1.Workspace{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: stack.Name, Namespace: stack.Namespace, Labels: map[string]string{}, Annotations: map[string]string{},
-			// Not blocking: a foreground deletion of the Stack must not take the Workspace from under an operation.
-			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: v1alpha1.GroupVersion.String(), Kind: "Stack", Name: stack.Name, UID: stack.UID, Controller: &yes, BlockOwnerDeletion: &no,
-			}},
-		},
-		Spec: t.Spec,
+		ObjectMeta: metav1.ObjectMeta{Name: stack.Name, Namespace: stack.Namespace, Labels: map[string]string{}, Annotations: map[string]string{}},
+		Spec:       t.Spec,
 	}
 	for key, value := range t.Metadata.Labels {
 		ws.Labels[key] = value
@@ -183,6 +177,6 @@ func renderWorkspace(stack *v1alpha1.Stack) (*v1alpha1.Workspace, error) {
 		}
 		ws.Annotations[key] = value
 	}
-	ws.Labels[v1alpha1.LabelStack] = stack.Name
+	ownership.Mark(ws, stack)
 	return ws, nil
 }

@@ -40,7 +40,7 @@ func TestRenderWorkspace(t *testing.T) {
 		"labels and annotations": {
 			reason: "both, and the operator's own label", stack: builder.Stack("ns", "web").WorkspaceTemplate(m{"metadata": m{"labels": m{"a": "b", "plangate.dev/stack": "forged"}, "annotations": m{"c": "d"}}}),
 			check: func(w *v1alpha1.Workspace) any { return []map[string]string{w.Labels, w.Annotations} },
-			want:  []map[string]string{{"a": "b", "plangate.dev/stack": "web"}, {"c": "d"}},
+			want:  []map[string]string{{"a": "b", "plangate.dev/stack": "web", "plangate.dev/stack-uid": "uid"}, {"c": "d"}},
 		},
 		"a duration": {
 			reason: "any field of a Workspace's spec", stack: builder.Stack("ns", "web").WorkspaceTemplate(m{"spec": m{"idleTimeout": "90s"}}),
@@ -67,8 +67,8 @@ func TestRenderWorkspace(t *testing.T) {
 			if diff := cmp.Diff(tc.want, tc.check(got)); diff != "" {
 				t.Errorf("renderWorkspace(): %s: -want +got\n%s", tc.reason, diff)
 			}
-			if ref := got.OwnerReferences[0]; ref.UID != "uid" || *ref.BlockOwnerDeletion || !*ref.Controller {
-				t.Errorf("the owner is %+v", ref)
+			if len(got.OwnerReferences) > 0 || got.Labels[v1alpha1.LabelStackUID] != "uid" {
+				t.Errorf("renderWorkspace(): owners %+v, labels %v: the garbage collector must not take it from under a destroy", got.OwnerReferences, got.Labels)
 			}
 		})
 	}

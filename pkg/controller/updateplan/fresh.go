@@ -29,6 +29,30 @@ func (r *Reconciler) stillFresh(ctx context.Context, s *scope) outcome.Outcome {
 	case err != nil:
 		return outcome.Retry(v1alpha1.ReasonReconcileError, err)
 	}
+	now := s.plan.Spec.Binding
+	now.ConfigDigest, now.ConfigEntries = in.ConfigDigest, in.ConfigEntries
+	if s.plan.Spec.Operation != v1alpha1.PlanOperationDestroy {
+		if o := r.sourceNow(ctx, s, &now); o.Kind != outcome.KindDone {
+			return o
+		}
+	}
+	image, err := workspaces.Image(ctx, r.uncached, s.plan.Namespace, *s.ws.Status.Pod)
+	switch {
+	case err != nil:
+		return outcome.Retry(v1alpha1.ReasonReconcileError, err)
+	case image == "":
+		return outcome.Wait(v1alpha1.ReasonApproved, fmt.Sprintf("approved; it is not known which image pod %q runs", s.ws.Status.Pod.Name), agentPause)
+	}
+	s.inputs, now.WorkspaceImage = in, image
+	if mismatches := plans.Compare(s.plan.Spec.Binding, now); len(mismatches) > 0 {
+		s.mismatches = mismatches
+		s.obsolete = &ending{v1alpha1.ReasonStale, "nothing was changed: " + words(mismatches)}
+	}
+	return outcome.Done()
+}
+
+// sourceNow asks the remote for the commit that is wanted now. A destroy has no source.
+func (r *Reconciler) sourceNow(ctx context.Context, s *scope, now *v1alpha1.Binding) outcome.Outcome {
 	spec := s.stack.Spec
 	revision, err := r.sources.ResolveNow(ctx, spec.ProjectRepo, spec.Branch, spec.Commit)
 	if err != nil && !source.IsNotFound(err) {
@@ -38,22 +62,9 @@ func (r *Reconciler) stillFresh(ctx context.Context, s *scope) outcome.Outcome {
 	if o.Kind != outcome.KindDone {
 		return o
 	}
-	image, err := workspaces.Image(ctx, r.uncached, s.plan.Namespace, *s.ws.Status.Pod)
-	switch {
-	case err != nil:
-		return outcome.Retry(v1alpha1.ReasonReconcileError, err)
-	case image == "":
-		return outcome.Wait(v1alpha1.ReasonApproved, fmt.Sprintf("approved; it is not known which image pod %q runs", s.ws.Status.Pod.Name), agentPause)
-	}
-	s.inputs, s.ref = in, revision.Ref
-	now := s.plan.Spec.Binding
-	now.Repository, now.Directory, now.Revision, now.WorkspaceImage = spec.ProjectRepo, spec.RepoDir, commit, image
-	now.ConfigDigest, now.ConfigEntries, now.Refresh = in.ConfigDigest, in.ConfigEntries, spec.Refresh || s.plan.Spec.Binding.Refresh
+	s.ref = revision.Ref
+	now.Repository, now.Directory, now.Revision, now.Refresh = spec.ProjectRepo, spec.RepoDir, commit, spec.Refresh || s.plan.Spec.Binding.Refresh
 	now.Targets, now.TargetDependents = spec.Targets, spec.TargetDependents
-	if mismatches := plans.Compare(s.plan.Spec.Binding, now); len(mismatches) > 0 {
-		s.mismatches = mismatches
-		s.obsolete = &ending{v1alpha1.ReasonStale, "nothing was changed: " + words(mismatches)}
-	}
 	return outcome.Done()
 }
 

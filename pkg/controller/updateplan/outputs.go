@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plangate/plangate/api/v1alpha1"
+	"github.com/plangate/plangate/pkg/ownership"
 	"github.com/plangate/plangate/plans/redact"
 	"github.com/plangate/plangate/workspace"
 )
@@ -129,6 +130,9 @@ func (r *Reconciler) writeOutputs(ctx context.Context, s *scope) error {
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading Secret %q for the outputs: %w", key.Name, err)
 	}
+	if !exists && s.plan.Spec.Operation == v1alpha1.PlanOperationDestroy {
+		return nil // there are none any more
+	}
 	if exists && secret.Labels[v1alpha1.LabelComponent] != v1alpha1.ComponentOutputs {
 		return fmt.Errorf("keeping the outputs in Secret %q: %w", key.Name, errForeign)
 	}
@@ -141,11 +145,9 @@ func (r *Reconciler) writeOutputs(ctx context.Context, s *scope) error {
 	} else {
 		secret.ObjectMeta = metav1.ObjectMeta{
 			Name: key.Name, Namespace: key.Namespace,
-			Labels: map[string]string{v1alpha1.LabelStack: ref.Name, v1alpha1.LabelComponent: v1alpha1.ComponentOutputs},
-			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: v1alpha1.GroupVersion.String(), Kind: "Stack", Name: ref.Name, UID: types.UID(ref.UID),
-			}},
+			Labels: map[string]string{v1alpha1.LabelComponent: v1alpha1.ComponentOutputs},
 		}
+		ownership.MarkUID(secret, ref.Name, types.UID(ref.UID))
 		err = r.client.Create(ctx, secret)
 	}
 	if err != nil {

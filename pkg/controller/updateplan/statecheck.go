@@ -94,7 +94,11 @@ func (r *Reconciler) stateLook(ctx context.Context, s *scope, stack *v1alpha1.St
 	bound, op := s.plan.Spec.Binding, workspace.Operation{}
 	in.Operation(stack, &op)
 	op.Config, op.SecretConfig, op.FallbackSalt = nil, nil, ""
-	op.Source = workspace.Source{URL: bound.Repository, Commit: bound.Revision, Dir: bound.Directory}
+	if s.plan.Spec.Operation == v1alpha1.PlanOperationDestroy {
+		op.Project = stack.Status.Project
+	} else {
+		op.Source = workspace.Source{URL: bound.Repository, Commit: bound.Revision, Dir: bound.Directory}
+	}
 	op.Expect = &workspace.Facts{StateDigest: bound.StateDigest}
 	return &workspace.Look{Type: workspace.LookState, Operation: op}, nil
 }

@@ -163,6 +163,9 @@ func setReady(set conditions.Setter, s *scope, o outcome.Outcome) {
 func setHowTo(s *scope) {
 	if planstate.Of(s.plan) == planstate.Waiting {
 		s.plan.Status.HowToApprove, s.plan.Status.HowToReject = approval.ApproveCommand(s.plan), approval.RejectCommand(s.plan)
+		if plans.Impossible(&s.plan.Spec) != "" {
+			s.plan.Status.HowToApprove = ""
+		}
 		return
 	}
 	s.plan.Status.HowToApprove, s.plan.Status.HowToReject = "", ""

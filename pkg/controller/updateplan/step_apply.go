@@ -16,6 +16,7 @@ import (
 
 	"github.com/plangate/plangate/api/v1alpha1"
 	"github.com/plangate/plangate/pkg/conditions"
+	"github.com/plangate/plangate/pkg/demand"
 	"github.com/plangate/plangate/pkg/operations"
 	"github.com/plangate/plangate/pkg/outcome"
 	"github.com/plangate/plangate/pkg/planstore"
@@ -105,7 +106,7 @@ func (r *Reconciler) intend(ctx context.Context, s *scope) outcome.Outcome {
 	if err := r.uncached.Get(ctx, client.ObjectKeyFromObject(s.stack), stack); err != nil {
 		return outcome.Retry(v1alpha1.ReasonReconcileError, fmt.Errorf("reading Stack %q again: %w", s.stack.Name, err))
 	}
-	if stack.UID != s.stack.UID || stack.Generation != s.stack.Generation || stack.Status.Operation != nil {
+	if stack.UID != s.stack.UID || !demand.Wants(stack, s.plan.Spec.Operation) || stack.Generation != s.stack.Generation || stack.Status.Operation != nil {
 		return outcome.Wait(v1alpha1.ReasonApproved, "approved; the Stack was written to in the meantime: looking again", 200*time.Millisecond)
 	}
 	host, err := workspaces.Host(ctx, r.uncached, s.plan.Namespace, *s.ws.Status.Pod)
@@ -120,7 +121,7 @@ func (r *Reconciler) intend(ctx context.Context, s *scope) outcome.Outcome {
 	s.plan.Status.Operation = &v1alpha1.ApplyOperation{
 		ID: string(uuid.NewUUID()), Pod: *s.ws.Status.Pod, Host: conditions.Shorten(host, 64), StartedAt: metav1.NewTime(s.now),
 		Unlock: conditions.Shorten(stack.Annotations[v1alpha1.AnnotationUnlock], 253),
-		Total:  summary.Create + summary.Update + summary.Replace + summary.Delete + summary.Other,
+		Total:  summary.Create + summary.Update + summary.Replace + summary.Delete + summary.Other + summary.Retained,
 	}
 	waiting := outcome.Wait(v1alpha1.ReasonApplying, "starting", 0)
 	if err := r.writeStatus(ctx, s, outcome.Stopped{Step: stepApply, Outcome: waiting}); err != nil {
@@ -145,18 +146,8 @@ func (r *Reconciler) start(ctx context.Context, s *scope) outcome.Outcome {
 	if err != nil {
 		return outcome.RetryAfter(v1alpha1.ReasonApplying, err, agentPause)
 	}
-	op, bound := s.plan.Status.Operation, s.plan.Spec.Binding
-	order := &workspace.Operation{
-		ID: op.ID, Type: workspace.Apply, PodUID: op.Pod.UID,
-		Source: workspace.Source{URL: bound.Repository, Commit: bound.Revision, Ref: s.ref, Dir: bound.Directory, Paths: s.stack.Spec.ProjectPaths},
-		Expect: expected(bound),
-		Plan:   planFile, PlanDigest: s.plan.Spec.Artifact.Digest, Release: release, Approval: s.approval,
-	}
-	s.inputs.Operation(s.stack, order)
-	if s.plan.Spec.Operation == v1alpha1.PlanOperationRefresh {
-		order.Type = workspace.Accept
-	}
-	order.Options = workspace.Options{Refresh: bound.Refresh, Targets: bound.Targets, TargetDependents: bound.TargetDependents}
+	op, order := s.plan.Status.Operation, r.order(s, planFile)
+	order.Release = release
 	target := workspaces.Target(s.ws)
 	err = r.agents.Start(ctx, target, order)
 	switch {
@@ -169,6 +160,37 @@ func (r *Reconciler) start(ctx context.Context, s *scope) outcome.Outcome {
 	}
 	r.agents.Watch(target, op.ID, r.wake(s.key()))
 	return outcome.Wait(v1alpha1.ReasonApplying, fmt.Sprintf("running in pod %q", op.Pod.Name), watchTimer)
+}
+
+// order is what the agent is asked to do.
+func (r *Reconciler) order(s *scope, planFile []byte) *workspace.Operation {
+	op, bound := s.plan.Status.Operation, s.plan.Spec.Binding
+	order := &workspace.Operation{
+		ID: op.ID, Type: kindOf(s.plan), PodUID: op.Pod.UID, Expect: expected(bound), Plan: planFile, PlanDigest: s.plan.Spec.Artifact.Digest,
+		Approval: s.approval,
+	}
+	if order.Type.NeedsSource() {
+		order.Source = workspace.Source{URL: bound.Repository, Commit: bound.Revision, Ref: s.ref, Dir: bound.Directory, Paths: s.stack.Spec.ProjectPaths}
+	} else {
+		order.Project = s.stack.Status.Project
+	}
+	s.inputs.Operation(s.stack, order)
+	order.Options = workspace.Options{Refresh: bound.Refresh, Targets: bound.Targets, TargetDependents: bound.TargetDependents}
+	return order
+}
+
+// kindOf is the operation of the agent that applies a plan.
+func kindOf(plan *v1alpha1.UpdatePlan) workspace.OperationType {
+	switch plan.Spec.Operation {
+	case v1alpha1.PlanOperationUpdate:
+		return workspace.Apply
+	case v1alpha1.PlanOperationDestroy:
+		return workspace.Destroy
+	case v1alpha1.PlanOperationRefresh:
+		return workspace.Accept
+	default:
+		return "" // no agent does anything of that type
+	}
 }
 
 // follow asks how the operation stands that the intent names.
@@ -245,7 +267,7 @@ func (r *Reconciler) lookForPod(ctx context.Context, s *scope) outcome.Outcome {
 		return outcome.Wait(v1alpha1.ReasonApplying, fmt.Sprintf("pod %q does not answer", pod.Name), agentPause)
 	default:
 		s.result = &workspace.Result{
-			Type: workspace.Apply, Outcome: workspace.Interrupted,
+			Type: kindOf(s.plan), Outcome: workspace.Interrupted,
 			Message: fmt.Sprintf("pod %q ended while the plan was being applied; what was done is not known for sure", pod.Name),
 		}
 		return outcome.Done()

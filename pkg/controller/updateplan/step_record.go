@@ -121,6 +121,9 @@ func ended(res *workspace.Result) (reason, message string) {
 	message = res.Message
 	switch res.Outcome {
 	case workspace.Succeeded:
+		if res.Type == workspace.Destroy {
+			return v1alpha1.ReasonApplied, "all that the plan lists was destroyed"
+		}
 		return v1alpha1.ReasonApplied, "all of the plan was applied"
 	case workspace.Stale:
 		return v1alpha1.ReasonStale, message

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plangate/plangate/api/v1alpha1"
+	"github.com/plangate/plangate/pkg/demand"
 	"github.com/plangate/plangate/pkg/locks"
 	"github.com/plangate/plangate/pkg/outcome"
 	"github.com/plangate/plangate/plans"
@@ -57,14 +58,14 @@ func moved(plan *v1alpha1.UpdatePlan, stack *v1alpha1.Stack) *ending {
 		return &ending{v1alpha1.ReasonStackGone, fmt.Sprintf("Stack %q was deleted", ref.Name)}
 	case string(stack.UID) != ref.UID:
 		return &ending{v1alpha1.ReasonStackGone, fmt.Sprintf("Stack %q was deleted and made anew: uid was %s, is %s", ref.Name, ref.UID, stack.UID)}
-	case !stack.DeletionTimestamp.IsZero():
-		return &ending{v1alpha1.ReasonStackGone, fmt.Sprintf("Stack %q is being deleted", ref.Name)}
+	case !demand.Wants(stack, plan.Spec.Operation):
+		return unwanted(plan, stack)
 	case stack.Generation != ref.Generation:
 		return &ending{v1alpha1.ReasonSuperseded, fmt.Sprintf("the spec of Stack %q was edited: generation was %d, is %d", ref.Name, ref.Generation, stack.Generation)}
 	case stack.Status.ObservedGeneration != stack.Generation:
 		// What the status says is of another spec.
 		return nil
-	case touched(bound, stack):
+	case plan.Spec.Operation != v1alpha1.PlanOperationDestroy && touched(bound, stack):
 		return &ending{v1alpha1.ReasonSuperseded, fmt.Sprintf("there is a newer commit that touches the project: was %.12s, is %.12s", bound.Revision, stack.Status.ObservedRevision)}
 	case stack.Status.ConfigDigest != "" && stack.Status.ConfigDigest != bound.ConfigDigest:
 		return &ending{v1alpha1.ReasonSuperseded, configMoved}
@@ -72,6 +73,23 @@ func moved(plan *v1alpha1.UpdatePlan, stack *v1alpha1.Stack) *ending {
 		return &ending{v1alpha1.ReasonSuperseded, fmt.Sprintf("the Stack was previewed again: %s", stack.Status.LastPreview.Message)}
 	default:
 		return nil
+	}
+}
+
+// unwanted says why the Stack does not ask any more for what the plan does.
+func unwanted(plan *v1alpha1.UpdatePlan, stack *v1alpha1.Stack) *ending {
+	destroy := plan.Spec.Operation == v1alpha1.PlanOperationDestroy
+	switch {
+	case demand.Deleting(stack) && destroy && demand.Orphaned(stack):
+		return &ending{v1alpha1.ReasonStackGone, fmt.Sprintf("Stack %q goes without a destroy, because its annotation %s says so", stack.Name, v1alpha1.AnnotationOrphan)}
+	case demand.Deleting(stack) && destroy:
+		return &ending{v1alpha1.ReasonStackGone, fmt.Sprintf("Stack %q is being deleted, and spec.destroyOnFinalize is not set: nothing is destroyed", stack.Name)}
+	case demand.Deleting(stack):
+		return &ending{v1alpha1.ReasonStackGone, fmt.Sprintf("Stack %q is being deleted", stack.Name)}
+	case destroy:
+		return &ending{v1alpha1.ReasonSuperseded, fmt.Sprintf("nobody asks for a destroy any more: the annotation %s of Stack %q is gone", v1alpha1.AnnotationDestroy, stack.Name)}
+	default:
+		return &ending{v1alpha1.ReasonSuperseded, fmt.Sprintf("the annotation %s of Stack %q asks for a destroy", v1alpha1.AnnotationDestroy, stack.Name)}
 	}
 }
 

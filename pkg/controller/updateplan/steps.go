@@ -31,7 +31,11 @@ func (r *Reconciler) reportSteps(ctx context.Context, s *scope) error {
 	}
 	if err == nil {
 		var done, rest []v1alpha1.StepState
-		if done, rest, err = pulumiplan.Progress(planFile, res.Events); err == nil {
+		progress := pulumiplan.Progress
+		if s.plan.Spec.Operation == v1alpha1.PlanOperationDestroy {
+			progress = pulumiplan.DestroyProgress
+		}
+		if done, rest, err = progress(planFile, res.Events); err == nil {
 			return r.keepSteps(ctx, s, plans.ReportSteps(done, rest, res.Outcome != workspace.Interrupted), done, rest)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -129,36 +130,47 @@ func field(t *v1alpha1.TrustedSigner) string {
 	}
 }
 
-func newSigner(t *v1alpha1.TrustedSigner) (*signer, error) { //nolint:gocyclo // a list of checks, read from top to bottom
+func newSigner(t *v1alpha1.TrustedSigner) (*signer, error) {
 	fault := func(field string, err error) error { return &SignerError{t.Name, field, err} }
 	if t.Name == "" || len(t.Name) > 63 || words(t.Name) != t.Name {
 		return nil, fault("name", errors.New("it is empty, too long, or has characters that cannot be shown"))
 	}
-	set := 0
-	for _, there := range []bool{t.SSH != "", t.PEM != "", t.OIDC != nil} {
-		if there {
-			set++
-		}
-	}
-	if set != 1 {
-		return nil, fault("ssh, pem, oidc", fmt.Errorf("%d of them are set; set exactly one", set))
+	if n := kinds(t); n != 1 {
+		return nil, fault("ssh, pem, oidc", fmt.Errorf("%d of them are set; set exactly one", n))
 	}
 	s := &signer{name: t.Name, stacks: t.Stacks}
 	if t.NotAfter != nil {
 		s.notAfter = t.NotAfter.Time
 	}
-	if t.Stacks != nil && len(t.Stacks) == 0 {
-		return nil, fault("stacks", errors.New("it is an empty list, which is good for nothing; leave it out to mean all"))
-	}
-	for _, pattern := range t.Stacks {
-		if _, err := path.Match(pattern, ""); err != nil || strings.Count(pattern, "/") != 1 || strings.ContainsAny(pattern, `[]\`) {
-			return nil, fault("stacks", fmt.Errorf("%q is no pattern of namespace/name with * and ?", pattern))
-		}
+	if err := checkStacks(t.Stacks); err != nil {
+		return nil, fault("stacks", err)
 	}
 	if err := s.readKey(t); err != nil {
 		return nil, fault(field(t)+at(err), err)
 	}
 	return s, nil
+}
+
+// kinds counts how many kinds of signers it says to be.
+func kinds(t *v1alpha1.TrustedSigner) (n int) {
+	for _, there := range []bool{t.SSH != "", t.PEM != "", t.OIDC != nil} {
+		if there {
+			n++
+		}
+	}
+	return n
+}
+
+func checkStacks(patterns []string) error {
+	if patterns != nil && len(patterns) == 0 {
+		return errors.New("it is an empty list, which is good for nothing; leave it out to mean all")
+	}
+	for _, pattern := range patterns {
+		if _, err := path.Match(pattern, ""); err != nil || strings.Count(pattern, "/") != 1 || strings.ContainsAny(pattern, `[]\`) {
+			return fmt.Errorf("%q is no pattern of namespace/name with * and ?", pattern)
+		}
+	}
+	return nil
 }
 
 func (s *signer) readKey(t *v1alpha1.TrustedSigner) (err error) {
@@ -219,7 +231,7 @@ var pinnedIDs = map[string]string{
 	"https://gitlab.com":                          "project_id",
 }
 
-func newOIDC(o *v1alpha1.OIDCSigner) (*oidcSigner, error) { //nolint:gocyclo // a list of checks, read from top to bottom
+func newOIDC(o *v1alpha1.OIDCSigner) (*oidcSigner, error) {
 	if !strings.HasPrefix(o.Issuer, "https://") || words(o.Issuer) != o.Issuer {
 		return nil, below{"issuer", errors.New("it is no https URL")}
 	}
@@ -227,28 +239,8 @@ func newOIDC(o *v1alpha1.OIDCSigner) (*oidcSigner, error) { //nolint:gocyclo // 
 	if err != nil {
 		return nil, below{"jwks", err}
 	}
-	pinned := map[string]bool{}
-	for _, c := range o.Claims {
-		if c.Name == "" || len(c.Values) == 0 || pinned[c.Name] {
-			return nil, below{"claims", fmt.Errorf("%q has no name, no values, or is there twice", c.Name)}
-		}
-		for _, v := range c.Values {
-			if v == "" {
-				return nil, below{"claims", fmt.Errorf("%q may be empty: a claim that is absent would do", c.Name)}
-			}
-		}
-		pinned[c.Name] = true
-	}
-	if len(pinned) == 0 {
-		return nil, below{"claims", errors.New("none is pinned: every workload of the issuer could sign")}
-	}
-	issuer := strings.TrimSuffix(o.Issuer, "/")
-	id, known := pinnedIDs[issuer]
-	if !known && strings.HasPrefix(issuer, "https://token.actions.githubusercontent.com/") {
-		id = "repository_id" // an enterprise's own issuer
-	}
-	if id != "" && !pinned[id] {
-		return nil, below{"claims", fmt.Errorf("%q is not pinned: a name can be given to somebody else, an id cannot", id)}
+	if err := checkClaims(o); err != nil {
+		return nil, below{"claims", err}
 	}
 	s := &oidcSigner{issuer: o.Issuer, keys: keys, claims: o.Claims, maxLifetime: defaultLifetime}
 	if o.MaxLifetime != nil {
@@ -258,4 +250,33 @@ func newOIDC(o *v1alpha1.OIDCSigner) (*oidcSigner, error) { //nolint:gocyclo // 
 		return nil, below{"maxLifetime", errors.New("it must be more than nothing and at most 1h")}
 	}
 	return s, nil
+}
+
+// checkClaims tells why the pinned claims are not enough to know who signs.
+func checkClaims(o *v1alpha1.OIDCSigner) error {
+	pinned := map[string]bool{}
+	for _, c := range o.Claims {
+		if c.Name == "" || len(c.Values) == 0 || pinned[c.Name] {
+			return fmt.Errorf("%q has no name, no values, or is there twice", c.Name)
+		}
+		if slices.Contains(c.Values, "") {
+			return fmt.Errorf("%q may be empty: a claim that is absent would do", c.Name)
+		}
+		pinned[c.Name] = true
+	}
+	if len(pinned) == 0 {
+		return errors.New("none is pinned: every workload of the issuer could sign")
+	}
+	if id := pinnedID(o.Issuer); id != "" && !pinned[id] {
+		return fmt.Errorf("%q is not pinned: a name can be given to somebody else, an id cannot", id)
+	}
+	return nil
+}
+
+// pinnedID is the claim that must be pinned for an issuer. Empty: any will do.
+func pinnedID(issuer string) string {
+	if strings.HasPrefix(issuer, "https://token.actions.githubusercontent.com/") {
+		return "repository_id" // an enterprise's own issuer
+	}
+	return pinnedIDs[strings.TrimSuffix(issuer, "/")]
 }

@@ -38,18 +38,10 @@ type sshSigned struct {
 }
 
 // readSSH reads an SSH signature. It names its key, so that only that key's signer is tried.
-func (s *subject) readSSH(value string) (*reading, *Refusal) { //nolint:gocyclo // a list of checks, read from top to bottom
+func (s *subject) readSSH(value string) (*reading, *Refusal) {
 	malformed := refuse(Malformed, "it is no whole SSH signature as ssh-keygen -Y sign writes it")
-	body, ok := strings.CutSuffix(strings.TrimSuffix(strings.TrimPrefix(value, armorBegin), "\n"), armorEnd)
+	blob, ok := unarmor(value)
 	if !ok {
-		return nil, malformed
-	}
-	raw, err := strictly(base64.StdEncoding, strings.ReplaceAll(body, "\n", ""))
-	if err != nil || !strings.HasPrefix(string(raw), sshMagic) {
-		return nil, malformed
-	}
-	var blob sshBlob
-	if ssh.Unmarshal(raw[len(sshMagic):], &blob) != nil || blob.Version != 1 || blob.Reserved != "" {
 		return nil, malformed
 	}
 	verdict, ok := sshPurposes[blob.Namespace]
@@ -71,6 +63,19 @@ func (s *subject) readSSH(value string) (*reading, *Refusal) { //nolint:gocyclo 
 	signed := append([]byte(sshMagic), ssh.Marshal(sshSigned{Namespace: blob.Namespace, Hash: blob.Hash, Message: hash})...)
 	verifies := func() bool { return t.ssh.Verify(signed, &sig) == nil }
 	return &reading{format: SSH, verdict: verdict, tries: []try{{signer: t, identity: t.identity, verifies: verifies}}}, nil
+}
+
+// unarmor reads what is between the lines of dashes.
+func unarmor(value string) (blob sshBlob, ok bool) {
+	body, ok := strings.CutSuffix(strings.TrimSuffix(strings.TrimPrefix(value, armorBegin), "\n"), armorEnd)
+	if !ok {
+		return blob, false
+	}
+	raw, err := strictly(base64.StdEncoding, strings.ReplaceAll(body, "\n", ""))
+	if err != nil || !strings.HasPrefix(string(raw), sshMagic) || ssh.Unmarshal(raw[len(sshMagic):], &blob) != nil {
+		return blob, false
+	}
+	return blob, blob.Version == 1 && blob.Reserved == ""
 }
 
 // sshAlgorithms are, by the type of the key, the signatures that are taken: none with SHA-1.

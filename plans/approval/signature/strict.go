@@ -22,7 +22,7 @@ var (
 
 // object reads exactly one JSON object: no key twice, nothing behind it. With names, no other keys than those, in that very
 // spelling: encoding/json alone would take "Payload" for "payload", and of two the last.
-func object(raw []byte, names ...string) (map[string]json.RawMessage, error) { //nolint:gocyclo // a list of checks, read from top to bottom
+func object(raw []byte, names ...string) (map[string]json.RawMessage, error) {
 	if !utf8.Valid(raw) {
 		return nil, errors.New("not UTF-8")
 	}
@@ -32,22 +32,9 @@ func object(raw []byte, names ...string) (map[string]json.RawMessage, error) { /
 	}
 	members := map[string]json.RawMessage{}
 	for d.More() {
-		t, err := d.Token()
-		name, ok := t.(string)
-		if err != nil || !ok {
-			return nil, errNotObject
+		if err := member(d, members, names); err != nil {
+			return nil, err
 		}
-		if _, twice := members[name]; twice {
-			return nil, fmt.Errorf("the key %q is there twice", name)
-		}
-		if len(names) > 0 && !slices.Contains(names, name) {
-			return nil, fmt.Errorf("the key %q is not known", name)
-		}
-		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			return nil, errNotObject
-		}
-		members[name] = value
 	}
 	if t, err := d.Token(); err != nil || t != json.Delim('}') {
 		return nil, errNotObject
@@ -56,6 +43,27 @@ func object(raw []byte, names ...string) (map[string]json.RawMessage, error) { /
 		return nil, errors.New("something is behind the JSON object")
 	}
 	return members, nil
+}
+
+// member reads one key and its value.
+func member(d *json.Decoder, members map[string]json.RawMessage, names []string) error {
+	t, err := d.Token()
+	name, ok := t.(string)
+	if err != nil || !ok {
+		return errNotObject
+	}
+	if _, twice := members[name]; twice {
+		return fmt.Errorf("the key %q is there twice", name)
+	}
+	if len(names) > 0 && !slices.Contains(names, name) {
+		return fmt.Errorf("the key %q is not known", name)
+	}
+	var value json.RawMessage
+	if err := d.Decode(&value); err != nil {
+		return errNotObject
+	}
+	members[name] = value
+	return nil
 }
 
 // text is a member that is a string. Absent, or something else: not ok.

@@ -7,6 +7,8 @@ import (
 	"crypto"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -78,32 +80,14 @@ func (s *subject) readToken(value string, seenAt time.Time) (*reading, *Refusal)
 	return r, nil
 }
 
-// parseToken reads a compact JWS: three parts, each in its one exact form.
-func parseToken(value string) (*token, *Refusal) { //nolint:gocyclo // a list of checks, read from top to bottom
-	malformed := func(what string, err error) *Refusal {
-		return refuse(Malformed, "it is no ID token: its %s: %v", what, err)
-	}
-	parts := strings.Split(value, ".")
-	if len(parts) != 3 || parts[2] == "" {
-		return nil, refuse(Malformed, "it is no signed ID token: it has not three parts")
-	}
-	var raw [3][]byte
-	for i, part := range parts {
-		var err error
-		if raw[i], err = strictly(base64.RawURLEncoding, part); err != nil {
-			return nil, malformed("parts", err)
-		}
-	}
-	header, err := object(raw[0])
+// parseToken reads an ID token and what every one must say.
+func parseToken(value string) (*token, *Refusal) {
+	header, claims, err := objects(value)
 	if err != nil {
-		return nil, malformed("header", err)
+		return nil, refuse(Malformed, "it is no ID token: %v", err)
 	}
 	if _, critical := header["crit"]; critical {
-		return nil, refuse(Malformed, "it is an ID token that asks for an extension, which none is known")
-	}
-	claims, err := object(raw[1])
-	if err != nil {
-		return nil, malformed("claims", err)
+		return nil, refuse(Malformed, "it is an ID token that asks for an extension; none is known here")
 	}
 	t := &token{claims: claims}
 	t.alg, _ = text(header, "alg")
@@ -117,6 +101,27 @@ func parseToken(value string) (*token, *Refusal) { //nolint:gocyclo // a list of
 		return nil, refuse(Malformed, "it is an ID token without one of kid, iss, sub, iat and exp")
 	}
 	return t, nil
+}
+
+// objects reads the header and the claims of a compact JWS: three parts, each in its one exact form.
+func objects(value string) (header, claims map[string]json.RawMessage, err error) {
+	parts := strings.Split(value, ".")
+	if len(parts) != 3 || parts[2] == "" {
+		return nil, nil, errors.New("it has not three parts, or no signature")
+	}
+	var raw [3][]byte
+	for i, part := range parts {
+		if raw[i], err = strictly(base64.RawURLEncoding, part); err != nil {
+			return nil, nil, fmt.Errorf("part %d: %w", i+1, err)
+		}
+	}
+	if header, err = object(raw[0]); err != nil {
+		return nil, nil, fmt.Errorf("its header: %w", err)
+	}
+	if claims, err = object(raw[1]); err != nil {
+		return nil, nil, fmt.Errorf("its claims: %w", err)
+	}
+	return header, claims, nil
 }
 
 // moment is a claim that counts seconds since 1970.
