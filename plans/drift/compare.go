@@ -94,20 +94,8 @@ func walk(path string, left, now any, hasLeft, hasNow bool, depth int, visit fun
 	}
 	l, lok := left.(map[string]any)
 	n, nok := now.(map[string]any)
-	if depth < maxDepth && hasLeft && hasNow && lok && nok && !redact.IsMarked(left) && !redact.IsMarked(now) {
-		all := maps.Clone(l)
-		if all == nil {
-			all = map[string]any{}
-		}
-		maps.Copy(all, n)
-		for _, k := range slices.Sorted(maps.Keys(all)) {
-			if depth == 0 && strings.HasPrefix(k, "__") {
-				continue // what a provider keeps for itself
-			}
-			lv, lhas := l[k]
-			nv, nhas := n[k]
-			walk(Join(path, k), lv, nv, lhas, nhas, depth+1, visit)
-		}
+	if depth < maxDepth && lok && nok && !redact.IsMarked(left) && !redact.IsMarked(now) {
+		walkObjects(path, l, n, depth, visit)
 		return
 	}
 	if walkLists(path, left, now, depth, visit) {
@@ -115,6 +103,25 @@ func walk(path string, left, now any, hasLeft, hasNow bool, depth int, visit fun
 	}
 	if path != "" {
 		visit(leaf{path: path, left: left, now: now, hasLeft: hasLeft, hasNow: hasNow})
+	}
+}
+
+// walkObjects goes into two objects.
+func walkObjects(path string, left, now map[string]any, depth int, visit func(leaf)) {
+	all := map[string]bool{}
+	for k := range left {
+		all[k] = true
+	}
+	for k := range now {
+		all[k] = true
+	}
+	for _, k := range slices.Sorted(maps.Keys(all)) {
+		if depth == 0 && strings.HasPrefix(k, "__") {
+			continue // what a provider keeps for itself
+		}
+		l, hasLeft := left[k]
+		n, hasNow := now[k]
+		walk(Join(path, k), l, n, hasLeft, hasNow, depth+1, visit)
 	}
 }
 

@@ -144,20 +144,9 @@ func Build(in Reading) Report {
 }
 
 func (r *Report) add(resource Resource, obstacle *Obstacle) {
-	f := Finding{URN: resource.URN, Type: resource.Type, Name: resource.Name, Step: resource.Step, Upgrade: resource.Upgrade, Class: None}
-	counts := false
-	switch {
-	case resource.Read && resource.Live == nil && resource.Known:
-		f.Class = Deleted
-	case resource.Read && resource.Known:
-		f.Properties, counts = compare(resource)
-		f.Class = classOf(resource, f.Properties, counts)
-	case resource.Known && obstacle == nil:
+	f := found(resource)
+	if resource.Known && !resource.Read && obstacle == nil {
 		r.Unseen++
-	}
-	if f.Class == Changed || f.Class == Deleted || counts {
-		f.sum = sumOf(f)
-		f.Writer = writer(resource, f.Properties)
 	}
 	f.obstructed(obstacle)
 	if f.Class != None {
@@ -169,6 +158,24 @@ func (r *Report) add(resource Resource, obstacle *Obstacle) {
 	if f.Class.severity() <= Noise.severity() && resource.Step != "" && resource.Step != "same" {
 		r.Pending++
 	}
+}
+
+// found is what the look at a resource has found.
+func found(resource Resource) Finding {
+	f := Finding{URN: resource.URN, Type: resource.Type, Name: resource.Name, Step: resource.Step, Upgrade: resource.Upgrade, Class: None}
+	if !resource.Read || !resource.Known {
+		return f
+	}
+	counts := true
+	if f.Class = Deleted; resource.Live != nil {
+		f.Properties, counts = compare(resource)
+		f.Class = classOf(resource, f.Properties, counts)
+	}
+	if counts {
+		f.sum = sumOf(f)
+		f.Writer = writer(resource, f.Properties)
+	}
+	return f
 }
 
 // obstructed takes in what kept the resource from being read or previewed.

@@ -152,9 +152,7 @@ func (x *execution) finish(ctx context.Context, err error) {
 		out.Events = x.mask.Events(x.run.Events)
 		out.Permalink = permalink(x.run.Output)
 	}
-	if x.o.hasGivenWay() && out.Outcome == workspace.Cancelled {
-		out.Reason, out.Message = workspace.ReasonGaveWay, "it made room for an operation that matters more"
-	}
+	x.o.excuse(out)
 	out.Message = cut(x.mask.Text(out.Message), messageLimit)
 	out.Violations = x.mask.Texts(out.Violations)
 	out.EndedAt = x.config.Now().UTC()

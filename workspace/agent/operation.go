@@ -53,10 +53,13 @@ func (o *operation) giveWay() {
 	o.cancel()
 }
 
-func (o *operation) hasGivenWay() bool {
+// excuse says of an operation that was cancelled for the sake of another that it was.
+func (o *operation) excuse(out *workspace.Result) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.gaveWay
+	if o.gaveWay && out.Outcome == workspace.Cancelled {
+		out.Reason, out.Message = workspace.ReasonGaveWay, "it made room for an operation that matters more"
+	}
 }
 
 // tell adds an event and wakes the watchers.

@@ -60,9 +60,7 @@ func table(in io.Reader, out io.Writer) (failed int, err error) {
 			if bad {
 				failed++
 				inside[e.Package] = true
-				if text := said[key]; text != nil {
-					fmt.Fprintln(out, text.String())
-				}
+				tell(out, said[key])
 			}
 			if e.Test != "" || bad {
 				rows = append(rows, fmt.Sprintf("%-4s %7.1f s  %-12s %s", e.Action, e.Elapsed, path.Base(e.Package), sentence(e.Test)))
@@ -94,4 +92,11 @@ func sentence(name string) string {
 		b.WriteString(": " + strings.ReplaceAll(rest, "_", " "))
 	}
 	return b.String()
+}
+
+// tell prints what a test has said. Nil: nothing.
+func tell(out io.Writer, text *strings.Builder) {
+	if text != nil {
+		fmt.Fprintln(out, text.String())
+	}
 }

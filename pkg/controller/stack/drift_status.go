@@ -35,16 +35,8 @@ func setDrifted(set conditions.Setter, s *scope) {
 	status := s.stack.Status.Drift
 	kind := v1alpha1.ConditionDrifted
 	switch {
-	case status == nil || status.Class == "" && status.Failures == 0 && driftAction(s.stack) != v1alpha1.DriftOff:
-		message := "the real resources were not looked at yet"
-		if status != nil && status.Message != "" {
-			message = status.Message
-		}
-		set.Unknown(kind, v1alpha1.ReasonNotYetObserved, message)
-	case status.Class == "" && status.Failures == 0:
-		set.Unknown(kind, v1alpha1.ReasonChecksOff, "spec.drift.action is Off; the annotation "+v1alpha1.AnnotationCheckDrift+" asks for a look")
-	case status.Class == "":
-		set.Unknown(kind, v1alpha1.ReasonCheckFailed, status.Message)
+	case status == nil, status.Class == "":
+		setUnseen(set, s)
 	case status.Failures >= failuresTold:
 		set.Unknown(kind, v1alpha1.ReasonCheckFailed, fmt.Sprintf("%d checks in a row came to no end; before, it was: %s. %s", status.Failures, status.Summary, status.Message))
 	case status.Loop != nil && !released(s.stack):
@@ -56,6 +48,21 @@ func setDrifted(set conditions.Setter, s *scope) {
 	default:
 		// Something could not be read, or the class is one that this version does not know.
 		set.Unknown(kind, string(status.Class), driftWords(status))
+	}
+}
+
+// setUnseen says why nothing is known of drift: no check has come to its end.
+func setUnseen(set conditions.Setter, s *scope) {
+	status, kind := s.stack.Status.Drift, v1alpha1.ConditionDrifted
+	switch {
+	case status != nil && status.Failures > 0:
+		set.Unknown(kind, v1alpha1.ReasonCheckFailed, status.Message)
+	case status != nil && driftAction(s.stack) == v1alpha1.DriftOff:
+		set.Unknown(kind, v1alpha1.ReasonChecksOff, "spec.drift.action is Off; the annotation "+v1alpha1.AnnotationCheckDrift+" asks for a look")
+	case status != nil && status.Message != "":
+		set.Unknown(kind, v1alpha1.ReasonNotYetObserved, status.Message)
+	default:
+		set.Unknown(kind, v1alpha1.ReasonNotYetObserved, "the real resources were not looked at yet")
 	}
 }
 

@@ -99,26 +99,7 @@ func (s *scope) appoint(schedule drift.Schedule) {
 		status.NextCheck = nil
 		return
 	}
-	key, last := string(s.stack.UID), s.stack.CreationTimestamp.Time
-	due := schedule.Next(key, last)
-	if status.LastChecked != nil {
-		last = status.LastChecked.Time
-		due = schedule.After(key, last)
-	}
-	soon := func(t time.Time) {
-		if due.IsZero() || t.Before(due) {
-			due = t
-		}
-	}
-	if status.Unconfirmed && status.LastChecked != nil {
-		soon(last.Add(confirmAfter))
-	}
-	if status.Failures > 0 && status.NextCheck != nil && status.NextCheck.After(last) {
-		due = status.NextCheck.Time // set by the failure
-	}
-	if s.outdated() {
-		soon(s.now)
-	}
+	due := s.due(schedule)
 	if due.IsZero() {
 		status.NextCheck = nil
 		return
@@ -128,6 +109,35 @@ func (s *scope) appoint(schedule drift.Schedule) {
 		at = *status.NextCheck // it is due already: the time stays as it is
 	}
 	status.NextCheck = &at
+}
+
+// due is when the next check is due; zero when none is by itself.
+func (s *scope) due(schedule drift.Schedule) time.Time {
+	status, key := s.driftStatus(), string(s.stack.UID)
+	last := s.stack.CreationTimestamp.Time
+	due := schedule.Next(key, last)
+	if status.LastChecked != nil {
+		last = status.LastChecked.Time
+		due = schedule.After(key, last)
+		if status.Unconfirmed {
+			due = sooner(due, last.Add(confirmAfter))
+		}
+	}
+	if status.Failures > 0 && status.NextCheck != nil && status.NextCheck.After(last) {
+		due = status.NextCheck.Time // set by the failure
+	}
+	if s.outdated() {
+		due = sooner(due, s.now)
+	}
+	return due
+}
+
+// sooner is the earlier of two times; a zero one is never.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // whole is the first whole second that is not before a time: what is due is never written down as due earlier.
@@ -160,10 +170,8 @@ func drifted(status *v1alpha1.DriftStatus) bool {
 // checkDue says why a check is to be made now; "" when none is. Checks wait while a plan waits, unless somebody asks.
 func (s *scope) checkDue() string {
 	status, last := s.driftStatus(), s.stack.Status.LastPreview
-	if last == nil || !s.settled() || last.Result != v1alpha1.PreviewChanges && last.Result != v1alpha1.PreviewNoChanges {
-		return ""
-	}
-	if s.plan != nil && (planstate.Of(s.plan) == planstate.Approved || planstate.Of(s.plan) == planstate.Applying) {
+	previewed := last != nil && (last.Result == v1alpha1.PreviewChanges || last.Result == v1alpha1.PreviewNoChanges)
+	if !previewed || !s.settled() || s.plan != nil && (planstate.Of(s.plan) == planstate.Approved || planstate.Of(s.plan) == planstate.Applying) {
 		return ""
 	}
 	if s.asked(v1alpha1.AnnotationCheckDrift, status.ObservedRequest) {

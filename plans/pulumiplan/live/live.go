@@ -110,12 +110,7 @@ func (r *reader) take(e *apitype.EngineEvent) {
 }
 
 func (r *reader) add(m apitype.StepEventMetadata, done bool) {
-	rec := r.records[m.URN]
-	if rec == nil {
-		typ, _ := typeAndName(m.URN)
-		rec = &record{urn: m.URN, typ: typ}
-		r.records[m.URN] = rec
-	}
+	rec := r.record(m.URN)
 	for _, s := range []*apitype.StepEventStateMetadata{m.Old, m.New} {
 		if s != nil {
 			rec.custom, rec.external = rec.custom || s.Custom, rec.external || s.External
@@ -136,6 +131,17 @@ func (r *reader) add(m apitype.StepEventMetadata, done bool) {
 	if m.New != nil && m.Op != apitype.OpDelete && m.Op != apitype.OpDeleteReplaced {
 		rec.wanted = m.New
 	}
+}
+
+// record finds what is told of a URN, or begins it.
+func (r *reader) record(urn string) *record {
+	rec := r.records[urn]
+	if rec == nil {
+		typ, _ := typeAndName(urn)
+		rec = &record{urn: urn, typ: typ}
+		r.records[urn] = rec
+	}
+	return rec
 }
 
 func (r *reader) resource(rec *record, ignored []string, upgrades map[string]string) drift.Resource {
