@@ -102,7 +102,8 @@ func (f Finding) lines() []string {
 	noise := 0
 	for _, p := range f.Properties {
 		if p.Kind != Moved {
-			if noise++; noise > maxNoise {
+			noise++
+			if noise > maxNoise {
 				continue
 			}
 		}
@@ -125,7 +126,8 @@ func (f Finding) words(property bool) string {
 	first := ""
 	for _, p := range f.Properties {
 		if p.Kind == Moved {
-			if moved++; moved == 1 {
+			moved++
+			if moved == 1 {
 				first = p.Words()
 			}
 		}

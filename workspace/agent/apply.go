@@ -166,7 +166,7 @@ func (x *execution) freed(ctx context.Context, verdict pulumi.Verdict) bool {
 // guarded runs the constrained update, the destroy, or what takes the world's values into the state, once. As soon as it tells
 // something it holds the lock, and nobody can move the state any more: if somebody did since it was compared, or if what it reads
 // in the world is not what was read right before, it is stopped before its own preview has ended.
-func (x *execution) guarded(ctx context.Context, real func(context.Context, pulumi.Request) (*pulumi.Run, error), request pulumi.Request) (*pulumi.Run, error) {
+func (x *execution) guarded(ctx context.Context, do func(context.Context, pulumi.Request) (*pulumi.Run, error), request pulumi.Request) (*pulumi.Run, error) {
 	guarded, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	first, told, watch := true, request.OnEvent, x.watch(cancel)
@@ -181,7 +181,7 @@ func (x *execution) guarded(ctx context.Context, real func(context.Context, pulu
 		told(phase, event)
 		watch.take(event)
 	}
-	run, err := real(guarded, request)
+	run, err := do(guarded, request)
 	if err != nil {
 		return nil, fail(workspace.ReasonPulumiUnavailable, err)
 	}

@@ -96,6 +96,20 @@ func (x *execution) steps(ctx context.Context) (err error) {
 			err = fail(workspace.ReasonInternal, errors.New("the agent panicked: this is a bug; see its log"))
 		}
 	}()
+	steps := x.stepsOf()
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			return err
+		}
+		if ctx.Err() != nil && x.run == nil {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// stepsOf are the steps of an operation's type. What changes something begins with its approval.
+func (x *execution) stepsOf() []func(context.Context) error {
 	source := x.checkOut
 	if !x.op.Type.NeedsSource() {
 		source = x.standIn
@@ -115,15 +129,7 @@ func (x *execution) steps(ctx context.Context) (err error) {
 	case workspace.Accept:
 		steps = append([]func(context.Context) error{x.approved}, append(steps, x.compare, x.compareDrift, x.accept)...)
 	}
-	for _, step := range steps {
-		if err := step(ctx); err != nil {
-			return err
-		}
-		if ctx.Err() != nil && x.run == nil {
-			return ctx.Err()
-		}
-	}
-	return nil
+	return steps
 }
 
 // finish turns an error into the outcome, and masks and bounds all texts.

@@ -7,6 +7,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -42,7 +43,7 @@ func table(in io.Reader, out io.Writer) (failed int, err error) {
 	for {
 		var e event
 		err := decoder.Decode(&e)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
@@ -51,17 +52,14 @@ func table(in io.Reader, out io.Writer) (failed int, err error) {
 		key := e.Package + " " + e.Test
 		switch e.Action {
 		case "output", "build-output":
-			if said[key] == nil {
-				said[key] = &strings.Builder{}
-			}
-			said[key].WriteString(e.Output)
+			hear(said, key, e.Output)
 		case "pass", "fail", "skip":
 			bad := e.Action == "fail" && (e.Test != "" || !inside[e.Package])
 			if bad {
 				failed++
 				inside[e.Package] = true
-				tell(out, said[key])
 			}
+			tell(out, bad, said[key])
 			if e.Test != "" || bad {
 				rows = append(rows, fmt.Sprintf("%-4s %7.1f s  %-12s %s", e.Action, e.Elapsed, path.Base(e.Package), sentence(e.Test)))
 			}
@@ -94,9 +92,17 @@ func sentence(name string) string {
 	return b.String()
 }
 
-// tell prints what a test has said. Nil: nothing.
-func tell(out io.Writer, text *strings.Builder) {
-	if text != nil {
+// tell prints what a test that failed has said. Nil: nothing.
+func tell(out io.Writer, bad bool, text *strings.Builder) {
+	if bad && text != nil {
 		fmt.Fprintln(out, text.String())
 	}
+}
+
+// hear keeps what a test says.
+func hear(said map[string]*strings.Builder, key, text string) {
+	if said[key] == nil {
+		said[key] = &strings.Builder{}
+	}
+	said[key].WriteString(text)
 }

@@ -92,6 +92,11 @@ func orderFor(op *v1alpha1.PreviewOperation, order *workspace.Operation) {
 	}
 }
 
+// succeeded tells whether the preview came to something that a plan can be made of.
+func (s *scope) succeeded() bool {
+	return s.result.Outcome == workspace.Succeeded || s.mayAccept()
+}
+
 // mayAccept tells whether the result of a preview that failed is enough: to accept what is drifted it takes a look at the real
 // resources, and not what the program wants.
 func (s *scope) mayAccept() bool {

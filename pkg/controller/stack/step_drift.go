@@ -169,9 +169,8 @@ func drifted(status *v1alpha1.DriftStatus) bool {
 
 // checkDue says why a check is to be made now; "" when none is. Checks wait while a plan waits, unless somebody asks.
 func (s *scope) checkDue() string {
-	status, last := s.driftStatus(), s.stack.Status.LastPreview
-	previewed := last != nil && (last.Result == v1alpha1.PreviewChanges || last.Result == v1alpha1.PreviewNoChanges)
-	if !previewed || !s.settled() || s.plan != nil && (planstate.Of(s.plan) == planstate.Approved || planstate.Of(s.plan) == planstate.Applying) {
+	status := s.driftStatus()
+	if !s.atRest() {
 		return ""
 	}
 	if s.asked(v1alpha1.AnnotationCheckDrift, status.ObservedRequest) {
@@ -182,6 +181,15 @@ func (s *scope) checkDue() string {
 		return ""
 	}
 	return fmt.Sprintf("it was due at %s", status.NextCheck.UTC().Format(time.RFC3339))
+}
+
+// atRest tells whether the Stack was previewed, and nothing is done or about to be done.
+func (s *scope) atRest() bool {
+	last := s.stack.Status.LastPreview
+	if last == nil || !s.settled() || last.Result != v1alpha1.PreviewChanges && last.Result != v1alpha1.PreviewNoChanges {
+		return false
+	}
+	return s.plan == nil || planstate.Of(s.plan) != planstate.Approved && planstate.Of(s.plan) != planstate.Applying
 }
 
 // asked tells whether an annotation asks for something that was not done yet.

@@ -31,7 +31,7 @@ func (r *Reconciler) publish(ctx context.Context, s *scope) outcome.Outcome {
 	if s.result == nil {
 		return outcome.Done()
 	}
-	if s.result.Outcome != workspace.Succeeded && !s.mayAccept() {
+	if !s.succeeded() {
 		return r.previewFailed(s)
 	}
 	if s.result.Facts == nil {
