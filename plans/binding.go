@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -84,6 +85,24 @@ func NewBinding(in BindingInput) (v1alpha1.Binding, error) {
 	return b, checkBinding(in.Operation, b)
 }
 
+// checkSourceless refuses what a Destroy is not tied to.
+func checkSourceless(b v1alpha1.Binding) error {
+	var named []string
+	for name, is := range map[string]bool{
+		"revision": b.Revision != "", "repository": b.Repository != "", "directory": b.Directory != "", "tree": b.Tree != "",
+		"refresh": b.Refresh, "driftDigest": b.DriftDigest != "", "targets": len(b.Targets) > 0, "targetDependents": b.TargetDependents,
+	} {
+		if is {
+			named = append(named, name)
+		}
+	}
+	if len(named) == 0 {
+		return nil
+	}
+	slices.Sort(named)
+	return fmt.Errorf("binding: a destroy takes all from the state, and is not tied to: %s", strings.Join(named, ", "))
+}
+
 // checkBinding tells what is missing in a binding for an operation. A Destroy is tied to no source: one that names a source
 // says something that nobody would compare.
 func checkBinding(operation v1alpha1.PlanOperation, b v1alpha1.Binding) error {
@@ -94,9 +113,7 @@ func checkBinding(operation v1alpha1.PlanOperation, b v1alpha1.Binding) error {
 		}
 	}
 	if operation == v1alpha1.PlanOperationDestroy {
-		require("source", b.Revision+b.Repository+b.Directory+b.Tree, b.Revision == "" && b.Repository == "" && b.Directory == "" && b.Tree == "")
-		require("refresh", "true", !b.Refresh && b.DriftDigest == "")
-		require("targets", strings.Join(b.Targets, ","), len(b.Targets) == 0 && !b.TargetDependents)
+		errs = append(errs, checkSourceless(b))
 	} else {
 		require("revision", b.Revision, objectPattern.MatchString(b.Revision))
 		require("repository", b.Repository, b.Repository != "" && utf8.ValidString(b.Repository))

@@ -15,6 +15,21 @@ import (
 	"github.com/plangate/plangate/plans/redact"
 )
 
+// planStep is one step for one resource. A resource has at most one of a kind in an update, except for the deletion of several
+// instances that were left behind, which are told as one.
+type planStep struct {
+	urn string
+	op  apitype.OpType
+}
+
+type progress struct {
+	states map[planStep]*v1alpha1.StepState
+	// order is that of the plan, finished that in which steps ended well.
+	order, finished []planStep
+	// errors are the last error of each resource.
+	errors map[string]string
+}
+
 // Progress tells, step by step, what an update that was held to a plan has done of it and what it has not. events are those of
 // the update, of all its phases, whole or cut off: lines that cannot be read are passed over, since what is known is told even
 // when not all is. The order is that of the update for what was done, and what failed or was cut off comes first of the rest.
@@ -85,21 +100,6 @@ func (p *progress) follow(events []apitype.EngineEvent) (done, rest []v1alpha1.S
 		p.take(&events[i])
 	}
 	return p.report()
-}
-
-// planStep is one step for one resource. A resource has at most one of a kind in an update, except for the deletion of several
-// instances that were left behind, which are told as one.
-type planStep struct {
-	urn string
-	op  apitype.OpType
-}
-
-type progress struct {
-	states map[planStep]*v1alpha1.StepState
-	// order is that of the plan, finished that in which steps ended well.
-	order, finished []planStep
-	// errors are the last error of each resource.
-	errors map[string]string
 }
 
 func compareSteps(a, b planStep) int {

@@ -4,23 +4,27 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plangate/plangate/api/v1alpha1"
 )
 
-// made creates a Stack that is destroyed when it is deleted, and applies its first plan.
+// made creates a Stack that is destroyed when it is deleted, from a branch of its own, and applies its first plan.
 func (w *world) made(files ...file) *v1alpha1.UpdatePlan {
 	w.t.Helper()
 	w.push(program(files...))
+	w.git("push", "-q", "origin", "HEAD:passing")
 	stack := w.newStack()
-	stack.Spec.DestroyOnFinalize = true
+	stack.Spec.Branch, stack.Spec.DestroyOnFinalize = "passing", true
 	w.create(stack)
 	first := w.plan()
 	w.applied(first)
@@ -40,8 +44,11 @@ func (w *world) gone() {
 	w.t.Helper()
 	eventually(w.t, "Stack, plans and Workspace to be gone", slow, func() error {
 		err := cluster.client.Get(w.ctx(), client.ObjectKey{Namespace: w.namespace, Name: stackName}, &v1alpha1.Stack{})
+		if err == nil {
+			return errors.New("the Stack is there")
+		}
 		if !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the Stack is there (%v)", err)
+			return err
 		}
 		plans, workspaces := &v1alpha1.UpdatePlanList{}, &v1alpha1.WorkspaceList{}
 		for _, list := range []client.ObjectList{plans, workspaces} {
@@ -56,14 +63,16 @@ func (w *world) gone() {
 	})
 }
 
-// both propagations, the second with a source that is gone; the files are looked at from a pod of the next Stack.
+// All propagations that kubectl has, the foreground with a source that is gone; the files are looked at from a pod of the next Stack.
 func TestADeletedStackIsDestroyedAfterItsApprovalAlsoWhenTheSourceIsGone(t *testing.T) {
-	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground} {
+	t.Parallel()
+	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan} {
 		t.Run(string(policy), func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t)
-			first := w.made(file{name: "one", content: "1"}, file{name: "two", content: "2"})
+			first := w.made(file{name: "one", content: "first"}, file{name: "two", content: "second"})
 			if policy == metav1.DeletePropagationForeground {
-				w.git("push", "-q", "origin", "--delete", "main")
+				w.git("push", "-q", "origin", "--delete", "passing")
 			}
 			w.deleteStack(policy)
 			plan := w.plan(first)
@@ -76,13 +85,13 @@ func TestADeletedStackIsDestroyedAfterItsApprovalAlsoWhenTheSourceIsGone(t *test
 					t.Errorf("kubectl describe does not say %q:\n%s", want, described)
 				}
 			}
-			if got := w.file("one") + w.file("two"); got != "12" {
+			if got := w.file("one") + w.file("two"); got != "firstsecond" {
 				t.Fatalf("before the approval the files hold %q", got)
 			}
 			w.approve(plan)
 			w.gone()
 
-			w.push(program(file{name: "other", content: "3"}))
+			w.push(program(file{name: "other", content: "third"}))
 			w.create(w.newStack())
 			w.applied(w.plan())
 			if got := w.file("one") + w.file("two"); got != "" {
@@ -95,7 +104,7 @@ func TestADeletedStackIsDestroyedAfterItsApprovalAlsoWhenTheSourceIsGone(t *test
 func TestAnOrphanedStackGoesAndWhatItMadeStays(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	first := w.made(file{name: "kept", content: "1"})
+	first := w.made(file{name: "kept", content: "first"})
 	w.deleteStack(metav1.DeletePropagationBackground)
 	w.plan(first)
 	w.annotate(w.stack(), v1alpha1.AnnotationOrphan, string(w.stack().UID))
@@ -106,7 +115,34 @@ func TestAnOrphanedStackGoesAndWhatItMadeStays(t *testing.T) {
 	}
 	w.create(w.newStack())
 	w.condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonInSync)
-	if got := w.file("kept"); got != "1" {
+	if got := w.file("kept"); got != "first" {
 		t.Errorf("the file holds %q", got)
 	}
+}
+
+// A namespace that is deleted takes the pods and plans first: the Stack says what can be done, and goes when somebody says so.
+func TestAStackInANamespaceThatIsDeletedSaysWhatToDoAndGoesAsAnOrphan(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.made(file{name: "kept", content: "first"})
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}
+	if err := cluster.client.Delete(w.ctx(), namespace); err != nil {
+		t.Fatalf("deleting the namespace: %v", err)
+	}
+	command := v1alpha1.AnnotationOrphan + "=" + string(w.stack().UID)
+	eventually(t, "the Stack to say that its namespace goes", slow, func() error {
+		ready := meta.FindStatusCondition(w.stack().Status.Conditions, v1alpha1.ConditionReady)
+		if ready == nil || ready.Reason != v1alpha1.ReasonNamespaceTerminating || !strings.Contains(ready.Message, command) {
+			return fmt.Errorf("the Stack says %+v", ready)
+		}
+		return nil
+	})
+	w.annotate(w.stack(), v1alpha1.AnnotationOrphan, string(w.stack().UID))
+	eventually(t, "the namespace to be gone", slow, func() error {
+		err := cluster.client.Get(w.ctx(), client.ObjectKeyFromObject(namespace), namespace)
+		if err == nil {
+			return fmt.Errorf("it is there: %+v", namespace.Status)
+		}
+		return client.IgnoreNotFound(err)
+	})
 }

@@ -241,3 +241,28 @@ func TestInANamespaceThatIsEndingTheStackSaysWhatCanBeDone(t *testing.T) {
 		r.until("the Stack is gone", r.stackGone)
 	})
 }
+
+// What policies ask of a destroy holds for it, and one person is not two.
+func TestADestroyIsHeldByThePoliciesForIt(t *testing.T) {
+	r := newRig(t)
+	r.applied(true, doom("a", "delete"))
+	r.g.Expect(r.client.Create(r.ctx, namespacedPolicy(r.namespace, "destroys",
+		v1alpha1.PolicyRule{Name: "updates", When: `plan.operation == "Update"`, Effect: v1alpha1.EffectAutoApprove},
+		v1alpha1.PolicyRule{
+			Name: "two", When: `plan.operation == "Destroy" && plan.trigger == "Deleted" && plan.summary.delete > 0`, Effect: v1alpha1.EffectRequire,
+			Require: []v1alpha1.ApprovalRequirement{{Of: v1alpha1.VotersPeople, Count: 2}},
+		}))).To(Succeed())
+	r.delete(metav1.DeletePropagationBackground)
+	plan := r.waiting(2)
+	r.g.Expect(plan.Status.Requirements).To(ContainSubstring("destroys"))
+	r.approve(plan)
+	for range 4 {
+		r.round()
+	}
+	r.g.Expect(r.agents.ran(workspace.Destroy)).To(BeEmpty(), "one of two has approved")
+	second := plan.DeepCopy()
+	metav1.SetMetaDataAnnotation(&second.ObjectMeta, v1alpha1.AnnotationApprove, plan.Spec.Digest)
+	r.g.Expect(as(bob).Patch(r.ctx, second, client.MergeFrom(plan))).To(Succeed())
+	r.letGo()
+	r.g.Expect(r.agents.ran(workspace.Destroy)).To(HaveLen(1))
+}

@@ -56,6 +56,15 @@ func TestAnOperationIsKnownWhateverHappensToTheProcess(t *testing.T) {
 			do:     func(t *testing.T, j *Journal) { must(t, j.Begin(entry("a", 0)), j.Note("a", 42)) },
 			want:   workspace.Interrupted,
 		},
+		"a destroy, begun and cut off": {
+			reason: "a destroy is never run twice either",
+			do: func(t *testing.T, j *Journal) {
+				e := entry("a", 0)
+				e.Type = workspace.Destroy
+				must(t, j.Begin(e), j.Note("a", 42))
+			},
+			want: workspace.Interrupted,
+		},
 		"cut off before the beginning was whole": {
 			reason: "Begin did not return, so nothing was run",
 			do:     func(t *testing.T, j *Journal) { must(t, j.Begin(entry("a", 0))) },

@@ -157,13 +157,8 @@ func (l DestroyList) Steps() int {
 // Deviations compares the events of a preview of the destroy with the list, and says in words what Pulumi would do that the list
 // does not name, and what it would leave. None: it would do exactly what is listed.
 func (l DestroyList) Deviations(events []byte) []string {
-	wanted, met := map[string]bool{}, map[string]bool{}
-	for _, r := range l.Resources {
-		if r.Fate != FateUnknown {
-			wanted[r.URN] = true
-		}
-	}
 	var found []string
+	wanted, met := l.wanted(), map[string]bool{}
 	for line := range bytes.SplitSeq(events, []byte("\n")) {
 		var e apitype.EngineEvent
 		if json.Unmarshal(line, &e) != nil || e.ResourcePreEvent == nil {
@@ -188,6 +183,17 @@ func (l DestroyList) Deviations(events []byte) []string {
 		}
 	}
 	return found
+}
+
+// wanted are the resources that Pulumi must do something to.
+func (l DestroyList) wanted() map[string]bool {
+	wanted := map[string]bool{}
+	for _, r := range l.Resources {
+		if r.Fate != FateUnknown {
+			wanted[r.URN] = true
+		}
+	}
+	return wanted
 }
 
 // removes tells whether a step takes a resource out of the state.

@@ -46,7 +46,8 @@ func (r *Reconciler) ground(ctx context.Context, s *scope) outcome.Outcome {
 		return r.finish(ctx, s)
 	}
 	namespace := &corev1.Namespace{}
-	if err := r.uncached.Get(ctx, client.ObjectKey{Name: s.stack.Namespace}, namespace); client.IgnoreNotFound(err) != nil {
+	err := r.uncached.Get(ctx, client.ObjectKey{Name: s.stack.Namespace}, namespace)
+	if client.IgnoreNotFound(err) != nil {
 		return outcome.Retry(v1alpha1.ReasonReconcileError, fmt.Errorf("reading namespace %q: %w", s.stack.Namespace, err))
 	}
 	if namespace.DeletionTimestamp.IsZero() {
@@ -167,7 +168,7 @@ func (r *Reconciler) tellLetGo(ctx context.Context, s *scope) {
 // writer names the field manager that wrote the annotation that lets the Stack go; it is not verified.
 func writer(stack *v1alpha1.Stack) string {
 	for _, f := range stack.ManagedFields {
-		if f.FieldsV1 != nil && strings.Contains(string(f.FieldsV1.Raw), `"f:`+v1alpha1.AnnotationOrphan+`"`) {
+		if f.FieldsV1 != nil && strings.Contains(f.FieldsV1.GetRawString(), `"f:`+v1alpha1.AnnotationOrphan+`"`) {
 			return fmt.Sprintf("field manager %s", conditions.Shorten(f.Manager, 128))
 		}
 	}
