@@ -177,6 +177,14 @@ test-e2e: ## Run the demo and the tests on the real cluster (starts it; `make cl
 	export PLANGATE_TEST_PATH PLANGATE_E2E=1; \
 	$(GO_TEST) -count=1 -timeout 40m ./tests/e2e/... $(SUMMARY)
 
+# A table at the end, case by case. With the test cluster up (KUBECONFIG set) its cases run too.
+.PHONY: drift
+drift: ## Run just the tests about drift: core, agent with the real Pulumi, API server
+	@PLANGATE_TEST_PATH=$$(hack/cache/path.sh pulumi pulumi-language-yaml pulumi-kubernetes); \
+	KUBEBUILDER_ASSETS=$$(hack/cache/path.sh kubernetes); \
+	export PLANGATE_TEST_PATH KUBEBUILDER_ASSETS; \
+	hack/drift.sh
+
 .PHONY: soak
 soak: ## Play SOAK random histories of a whole world against the controllers
 	HISTORIES='$(strip $(SOAK))' go test -v -count=1 -timeout 0 -run TestHistories ./tests/histories

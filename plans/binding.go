@@ -122,10 +122,18 @@ func checkBinding(operation v1alpha1.PlanOperation, b v1alpha1.Binding) error {
 	}
 	require("configDigest", b.ConfigDigest, digestPattern.MatchString(b.ConfigDigest))
 	require("stateDigest", b.StateDigest, digestPattern.MatchString(b.StateDigest))
-	require("driftDigest", b.DriftDigest, b.DriftDigest == "" || digestPattern.MatchString(b.DriftDigest))
+	require("driftDigest", b.DriftDigest, validDrift(operation, b))
 	require("pulumiVersion", b.PulumiVersion, b.PulumiVersion != "" && len(b.PulumiVersion) <= 64)
 	require("workspaceImage", b.WorkspaceImage, b.WorkspaceImage != "" && len(b.WorkspaceImage) <= 1024 && utf8.ValidString(b.WorkspaceImage))
 	return errors.Join(append(errs, checkLists(b))...)
+}
+
+// validDrift tells whether the drift is bound as the operation needs it: what is taken over from the world must have been seen.
+func validDrift(operation v1alpha1.PlanOperation, b v1alpha1.Binding) bool {
+	if operation == v1alpha1.PlanOperationRefresh && !b.Refresh {
+		return false
+	}
+	return digestPattern.MatchString(b.DriftDigest) || b.DriftDigest == "" && operation != v1alpha1.PlanOperationRefresh
 }
 
 func checkLists(b v1alpha1.Binding) error {

@@ -32,8 +32,10 @@ const (
 	// maxClosing is how many lines there can be after the changes, maxOpening before them.
 	maxClosing = 5
 	maxOpening = 13
-	maxColumn  = 40
-	indent     = "      "
+	// maxHeads is how many lines there can be between the changes.
+	maxHeads  = 2
+	maxColumn = 40
+	indent    = "      "
 )
 
 // words says what happens, in a sign and a verb.
@@ -83,12 +85,13 @@ func DiffLines(spec *v1alpha1.UpdatePlanSpec) []string {
 		changes = spec.Changes
 	}
 	changes = changes[:min(len(changes), MaxListed)]
+	changes, heads := driftFirst(spec, changes)
 	entries := entriesOf(changes)
 	ration(entries)
 	lines := append(opening(spec), limits(spec)...)
 	opened := len(lines)
-	for _, e := range entries {
-		lines = append(append(lines, e.head), e.lines()...)
+	for i, e := range entries {
+		lines = append(append(append(lines, heads[i]...), e.head), e.lines()...)
 	}
 	lines = append(lines, closing(spec)...)
 	if len(lines) == opened {
@@ -288,7 +291,7 @@ func orNone(s *string, none string) string {
 // ration decides how many lines each change has. Every one has its head and room to say that there is more; the rest goes
 // to the first changes first, in rounds, so that one with many properties leaves something to the others.
 func ration(entries []entry) {
-	left := maxLines - maxOpening - maxClosing - len(entries)
+	left := maxLines - maxOpening - maxClosing - maxHeads - len(entries)
 	for _, limit := range []int{1, 10, maxLines} {
 		for i := range entries {
 			e := &entries[i]

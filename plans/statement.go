@@ -26,6 +26,8 @@ const (
 	// that goes.
 	SubjectName        = "pulumi-plan"
 	DestroySubjectName = "destroy-list"
+	// RefreshSubjectName is the subject of a Refresh: the list of what the state takes over from the world.
+	RefreshSubjectName = "accept-list"
 
 	// DestroyConstraint is what a Destroy is held to, in words, since Pulumi has no plan file for it.
 	DestroyConstraint = "only what the destroy-list names is deleted, and only while the state has binding.stateDigest; Pulumi has no plan file for a destroy"
@@ -183,6 +185,8 @@ func subjectOf(operation v1alpha1.PlanOperation) string {
 		return SubjectName
 	case v1alpha1.PlanOperationDestroy:
 		return DestroySubjectName
+	case v1alpha1.PlanOperationRefresh:
+		return RefreshSubjectName
 	default:
 		return ""
 	}

@@ -35,6 +35,8 @@ const (
 	ReasonTimedOut = "TimedOut"
 	// ReasonCancelled: it was asked to stop.
 	ReasonCancelled = "Cancelled"
+	// ReasonGaveWay: a DriftCheck was cut short by an operation that matters more.
+	ReasonGaveWay = "GaveWay"
 	// ReasonAgentDied: goes with Interrupted.
 	ReasonAgentDied = "AgentDied"
 	// ReasonInternal: the agent itself failed.

@@ -22,20 +22,29 @@ const (
 	Preview OperationType = "Preview"
 	// Apply runs `pulumi up --plan` with its constrained preview.
 	Apply OperationType = "Apply"
+	// DriftCheck runs a preview that reads the real resources first, and changes neither them nor the state. It gives way at
+	// once to any other operation. That it failed may be what there is to know: its Events tell.
+	DriftCheck OperationType = "DriftCheck"
+	// Accept takes the values of real resources into the state: of those, and exactly to the values, that Plan lists
+	// (drift.Acceptance). It changes nothing real.
+	Accept OperationType = "Accept"
 	// PreviewDestroy lists what a destroy would take away, and changes nothing. Its Plan is the list.
 	PreviewDestroy OperationType = "PreviewDestroy"
 	// Destroy runs `pulumi destroy`, held to the list and to the state that it was made from.
 	Destroy OperationType = "Destroy"
 )
 
-// Mutates reports whether an operation of this type may change something real.
-func (t OperationType) Mutates() bool { return t == Apply || t == Destroy }
+// Mutates reports whether an operation of this type may change something real, or the state. It needs expectations, a plan and its
+// approval.
+func (t OperationType) Mutates() bool { return t == Apply || t == Destroy || t == Accept }
 
 // Previews reports whether an operation of this type looks, and changes nothing real.
-func (t OperationType) Previews() bool { return t == Preview || t == PreviewDestroy }
+func (t OperationType) Previews() bool { return t == Preview || t == PreviewDestroy || t == DriftCheck }
 
 // NeedsSource reports whether an operation of this type runs the program. A destroy needs the state alone.
-func (t OperationType) NeedsSource() bool { return t == Preview || t == Apply }
+func (t OperationType) NeedsSource() bool {
+	return t == Preview || t == Apply || t == DriftCheck || t == Accept
+}
 
 // Operation is one run of Pulumi for one stack. Everything in it is used for that run alone.
 type Operation struct {
@@ -66,9 +75,9 @@ type Operation struct {
 	FallbackSalt string `json:"fallbackSalt,omitempty"`
 	// Options are the flags of preview and apply.
 	Options Options `json:"options"`
-	// Expect is what an Apply or a Destroy requires to be unchanged. Required for these, ignored for previews.
+	// Expect is what an Apply, a Destroy or an Accept requires to be unchanged. Required for these, ignored for previews.
 	Expect *Facts `json:"expect,omitempty"`
-	// PlanDigest is "sha256:…" of Plan. Required for Apply and Destroy.
+	// PlanDigest is "sha256:…" of Plan. Required for what Mutates.
 	PlanDigest string `json:"planDigest,omitempty"`
 	// Timeout is how long it may run; it is then stopped in order. Zero: as long as it takes.
 	Timeout time.Duration `json:"timeout,omitempty"`
@@ -76,9 +85,9 @@ type Operation struct {
 	Release []LockRelease `json:"release,omitempty"`
 	// Probe runs a Preview twice, so that what differs between two previews of the same world can be named. Ignored for all others.
 	Probe bool `json:"probe,omitempty"`
-	// Plan is the plan file that an Apply is constrained to, or the list that a Destroy is. Streamed, never part of the JSON form.
+	// Plan is the plan file that an Apply is constrained to, or the list that a Destroy or an Accept is. Streamed, never part of the JSON form.
 	Plan []byte `json:"-"`
-	// Approval is what an Apply or a Destroy was approved by. The agent verifies all of it again before Pulumi runs. Nil: nothing of it is
+	// Approval is what what Mutates was approved by. The agent verifies all of it again before Pulumi runs. Nil: nothing of it is
 	// verified, and an agent that requires signers refuses. Ignored for Preview.
 	Approval *Approval `json:"approval,omitempty"`
 }
@@ -189,7 +198,7 @@ const (
 	Succeeded Outcome = "Succeeded"
 	// Failed: Pulumi, git or the configuration failed; for an Apply, before anything was changed.
 	Failed Outcome = "Failed"
-	// Stale: an Apply found its expectations not met and did not run Pulumi's update. See Mismatches.
+	// Stale: an Apply or Accept found its expectations not met and did not run Pulumi's update. See Mismatches.
 	Stale Outcome = "Stale"
 	// Violated: an Apply met something that the plan does not allow, and nothing was changed.
 	Violated Outcome = "Violated"

@@ -21,6 +21,17 @@ const (
 	// AnnotationRequestPlan on a Stack asks for a new preview, and a new plan if there is something to change. Any value
 	// that differs from the last one is a new request; a time stamp is customary.
 	AnnotationRequestPlan = "plangate.dev/request-plan"
+	// AnnotationCheckDrift on a Stack asks for a look at the real resources. Any value that differs from the last one is a new
+	// request; "now" always is one, and the operator replaces it by the time.
+	AnnotationCheckDrift = "plangate.dev/check-drift"
+	// AnnotationAcceptDrift on a Stack asks for an UpdatePlan by which Pulumi's state takes the values of the real resources, as
+	// far as they differ. Values are as for AnnotationCheckDrift.
+	AnnotationAcceptDrift = "plangate.dev/accept-drift"
+	// AnnotationRepairDrift on a Stack lets drift be planned to be put back once more that was held because the same fields were
+	// put back again and again. Its value is status.drift.loop.digest.
+	AnnotationRepairDrift = "plangate.dev/repair-drift"
+	// RequestNow is a value that is always a new request.
+	RequestNow = "now"
 	// AnnotationDestroy on a Stack says that all of its resources shall go, while the Stack itself stays. As long as it is
 	// there, only Destroy plans are made, and what was destroyed is not made again; when it is removed, the Stack's spec is
 	// what is wanted again. Its value is any word that is not empty; another one asks for a new Destroy plan.
@@ -71,10 +82,14 @@ const (
 	ComponentStackKey    = "stack-key"
 	ComponentOutputs     = "outputs"
 	ComponentTLS         = "workspace-tls"
+	ComponentDriftReport = "drift-report"
 )
 
 // Finalizer keeps an object until no operation of its Stack runs any more.
 const Finalizer = "plangate.dev/operation"
+
+// DriftReportName is the name of the ConfigMap that holds the report of a Stack's last drift check.
+func DriftReportName(stack string) string { return stack + "-plangate-drift" }
 
 // OutputsSecretName is the name of the Secret that holds a Stack's outputs whole.
 func OutputsSecretName(stack string) string { return stack + "-plangate-outputs" }

@@ -14,6 +14,10 @@ const (
 	// ConditionPreviewed is True when the preview of the current spec, commit, configuration and state succeeded, False
 	// when it failed, Unknown while it runs or is due.
 	ConditionPreviewed = "Previewed"
+	// ConditionDrifted is True when the last check found real resources that are not as Pulumi left them, False when it found
+	// none (or only noise), Unknown when something could not be read, when checks fail, and before the first. Its reason is
+	// the class of the drift.
+	ConditionDrifted = "Drifted"
 )
 
 // Conditions of every kind.
@@ -75,6 +79,16 @@ const (
 	ReasonOrphaned = "Orphaned"
 	// ReasonProjectUnknown: the name of the Pulumi project, without which a destroy finds no state, is written down nowhere.
 	ReasonProjectUnknown = "ProjectUnknown"
+)
+
+// Reasons of the condition Drifted, beside the classes of drift.
+const (
+	// ReasonCheckFailed: checks come to no end; the message says why.
+	ReasonCheckFailed = "CheckFailed"
+	// ReasonDriftLoop: the same fields were put back again and again; nothing more is planned until a person says so.
+	ReasonDriftLoop = "Loop"
+	// ReasonChecksOff: spec.drift.action is Off and no check was asked for.
+	ReasonChecksOff = "ChecksOff"
 )
 
 // Reasons of an UpdatePlan's conditions, and of the Stack that waits for it.

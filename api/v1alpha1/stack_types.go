@@ -18,6 +18,7 @@ import (
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Plan",type=string,JSONPath=`.status.currentPlan.name`
+// +kubebuilder:printcolumn:name="Drift",type=string,JSONPath=`.status.drift.class`
 // +kubebuilder:printcolumn:name="Revision",type=string,JSONPath=`.status.shortRevision`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
@@ -143,6 +144,10 @@ type StackSpec struct {
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 
+	// drift says how often the real resources are compared with what Pulumi left, and what is done about a difference. Absent:
+	// once an hour, and Report.
+	// +optional
+	Drift *DriftSettings `json:"drift,omitempty"`
 	// destroyOnFinalize makes the deletion of the Stack destroy all of its resources first: a plan with the operation Destroy
 	// is published and waits for its approval, and the Stack goes when all is destroyed, and not before. Absent: false, the
 	// Stack goes and what it made stays.
@@ -250,7 +255,7 @@ type LiteralRef struct {
 
 // StackStatus is what was observed of a Stack.
 type StackStatus struct {
-	// conditions are SourceReady, WorkspaceReady, Previewed and Ready; Reconciling and Stalled only while they are True.
+	// conditions are SourceReady, WorkspaceReady, Previewed, Drifted and Ready; Reconciling and Stalled only while they are True.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -316,6 +321,9 @@ type StackStatus struct {
 	// +optional
 	Operation *PreviewOperation `json:"operation,omitempty"`
 
+	// drift is what is known of the difference between the real resources and what Pulumi left. Absent: not looked at yet.
+	// +optional
+	Drift *DriftStatus `json:"drift,omitempty"`
 	// locks are the locks of the stack that were last met, at most 10; nobody but their holders releases them, except as
 	// annotation plangate.dev/unlock says. Absent: none was met, or the backend shows none before an apply.
 	// +optional
@@ -550,6 +558,10 @@ type PreviewOperation struct {
 	// trigger tells why.
 	// +required
 	Trigger PlanTrigger `json:"trigger"`
+	// refresh tells that the real resources are read first: because spec.refresh asks for it, or because drift is known, so that
+	// the plan tells it and the change apart. Absent: false.
+	// +optional
+	Refresh bool `json:"refresh,omitempty"`
 	// workspaceImage is the id of the image that the pod runs, as the kubelet reported it when the preview was asked for.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024

@@ -52,7 +52,8 @@ type UpdatePlanSpec struct {
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	Sequence int64 `json:"sequence"`
-	// operation is what is done: Update brings the world to what the program asks for, Destroy deletes all that the state holds.
+	// operation is what is done: Update brings the world to what the program asks for, Destroy deletes all that the state holds,
+	// Refresh takes the values of real resources into the state.
 	// +required
 	Operation PlanOperation `json:"operation"`
 	// trigger tells why the plan was made.
@@ -186,19 +187,22 @@ type StackReference struct {
 }
 
 // PlanOperation is what a plan does.
-// +kubebuilder:validation:Enum=Update;Destroy
+// +kubebuilder:validation:Enum=Update;Destroy;Refresh
 type PlanOperation string
 
 // What a plan can do.
 const (
 	// PlanOperationUpdate brings the world to what the program asks for.
 	PlanOperationUpdate PlanOperation = "Update"
+	// PlanOperationRefresh brings Pulumi's state to what the world is: drift is accepted. It changes nothing real. The plan's
+	// artifact is the list of what is accepted.
+	PlanOperationRefresh PlanOperation = "Refresh"
 	// PlanOperationDestroy deletes all that the state holds. It needs the state alone, and no source.
 	PlanOperationDestroy PlanOperation = "Destroy"
 )
 
 // TriggerType tells what made the operator preview.
-// +kubebuilder:validation:Enum=SpecChanged;SourceChanged;ConfigChanged;Requested;Retry;Deleted
+// +kubebuilder:validation:Enum=SpecChanged;SourceChanged;ConfigChanged;Requested;Retry;Drifted;Deleted
 type TriggerType string
 
 // What can make the operator preview.
@@ -208,6 +212,8 @@ const (
 	TriggerConfigChanged TriggerType = "ConfigChanged"
 	TriggerRequested     TriggerType = "Requested"
 	TriggerRetry         TriggerType = "Retry"
+	// TriggerDrifted: the real resources are not as Pulumi left them.
+	TriggerDrifted TriggerType = "Drifted"
 	// TriggerDeleted is the deletion of a Stack with destroyOnFinalize.
 	TriggerDeleted TriggerType = "Deleted"
 )

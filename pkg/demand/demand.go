@@ -71,6 +71,14 @@ func Operation(stack *v1alpha1.Stack) v1alpha1.PlanOperation {
 	}
 }
 
+// Wants reports whether a plan's operation serves what the Stack asks for. To take over what is drifted is a way to an update.
+func Wants(stack *v1alpha1.Stack, operation v1alpha1.PlanOperation) bool {
+	if operation == v1alpha1.PlanOperationRefresh {
+		return Of(stack) == Update
+	}
+	return operation != "" && operation == Operation(stack)
+}
+
 // LacksProject reports whether the name of the Pulumi project, by which a destroy finds the state, is written down nowhere.
 func LacksProject(stack *v1alpha1.Stack) bool {
 	return stack.Status.Project == "" && !strings.Contains(stack.Spec.Stack, "/")

@@ -75,12 +75,12 @@ func Recorded(plan *v1alpha1.UpdatePlan) bool {
 func Record(plan *v1alpha1.UpdatePlan, index int64, previous string) plans.Record {
 	outcome, message := Reason(plan)
 	return plans.NewRecord(plans.RecordInput{
-		Plan: plan, Outcome: outcome, Message: message, EndedAt: endedAt(plan), Index: index, Previous: previous,
+		Plan: plan, Outcome: outcome, Message: message, EndedAt: EndedAt(plan), Index: index, Previous: previous,
 	})
 }
 
-// endedAt is when the plan ended: when the agent said so, or else when the operator wrote it down.
-func endedAt(plan *v1alpha1.UpdatePlan) time.Time {
+// EndedAt is when the plan ended: when the agent said so, or else when the operator wrote it down.
+func EndedAt(plan *v1alpha1.UpdatePlan) time.Time {
 	kind := v1alpha1.ConditionApplied
 	switch Of(plan) {
 	case Obsolete:

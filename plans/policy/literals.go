@@ -17,7 +17,7 @@ import (
 // of each are values that plans get next.
 var words = map[string]map[string][]string{
 	typePlan: {
-		"operation": {"Update", "Destroy"},
+		"operation": {"Update", "Destroy", "Refresh"},
 		"trigger": {
 			"SpecChanged", "SourceChanged", "ConfigChanged", "Requested", "Retry",
 			"Drifted", "Deleted",

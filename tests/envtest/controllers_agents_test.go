@@ -4,6 +4,7 @@
 package envtest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 	"github.com/plangate/plangate/pkg/operations"
 	sourcepkg "github.com/plangate/plangate/pkg/source"
 	"github.com/plangate/plangate/plans"
+	"github.com/plangate/plangate/plans/drift"
 	"github.com/plangate/plangate/tests/builder"
 	"github.com/plangate/plangate/workspace"
 )
@@ -56,8 +58,11 @@ type fakeAgents struct {
 
 	// state is Pulumi's state; each apply that succeeds moves it.
 	state string
-	// preview and apply say what an operation comes to.
+	// drifted is the digest of what is drifted in the world; "" stands for nothing.
+	drifted string
+	// preview, check and apply say what an operation comes to.
 	preview func(op workspace.Operation) *workspace.Result
+	check   func(op workspace.Operation) *workspace.Result
 	apply   func(op workspace.Operation) *workspace.Result
 	// destroy says what a Destroy comes to. Nil: all goes.
 	destroy func(op workspace.Operation) *workspace.Result
@@ -93,6 +98,9 @@ func newFakeAgents(t testing.TB) *fakeAgents {
 	create, nothing := readGolden(t, "create"), readGolden(t, "no-changes")
 	a := &fakeAgents{pods: map[string]*fakePod{}, state: builder.Digest("state 0"), wakes: map[string]func(){}}
 	applied := map[string]bool{}
+	a.check = func(workspace.Operation) *workspace.Result {
+		return &workspace.Result{Outcome: workspace.Succeeded, Plan: nothing.plan, Events: nothing.events}
+	}
 	a.preview = func(op workspace.Operation) *workspace.Result {
 		g := create
 		if applied[op.Source.Commit+string(mustJSON(op.Config))+string(mustJSON(op.SecretConfig))] {
@@ -188,8 +196,12 @@ func (a *fakeAgents) Start(_ context.Context, t operations.Target, op *workspace
 		if _, known := pod.results[op.ID]; known {
 			return nil
 		}
-		if pod.current != "" {
-			return refusal("BUSY")
+		if running := pod.current; running != "" {
+			if pod.ops[running].Type != workspace.DriftCheck || op.Type == workspace.DriftCheck {
+				return refusal("BUSY")
+			}
+			// A check makes room, as that of the real agent.
+			pod.results[running] = &workspace.Result{ID: running, Type: workspace.DriftCheck, Outcome: workspace.Cancelled, Reason: workspace.ReasonGaveWay, Message: "it made room"}
 		}
 		pod.current = op.ID
 		pod.results[op.ID] = &workspace.Result{ID: op.ID, Type: op.Type, Outcome: workspace.Running, Steps: workspace.Steps{Done: 1, Total: 2}}
@@ -224,16 +236,24 @@ func (a *fakeAgents) finish(pod *fakePod, id string) *workspace.Result {
 		facts.Tree = a.treeOf(op.Source.Commit)
 	}
 	facts.Plugins = []workspace.Plugin{{Name: "files", Version: "0.1.0", Digest: builder.Digest("files")}}
+	if op.Options.Refresh || op.Type == workspace.DriftCheck || op.Expect != nil && op.Expect.DriftDigest != "" {
+		facts.DriftDigest = cmp.Or(a.drifted, drift.NothingDrifted)
+	}
 	var result *workspace.Result
 	switch {
 	case op.Type == workspace.Preview:
 		result = a.preview(op)
+	case op.Type == workspace.DriftCheck:
+		result = a.check(op)
 	case op.Type == workspace.PreviewDestroy:
 		result = &workspace.Result{Outcome: workspace.Succeeded, Plan: a.list()}
 	case plans.BytesDigest(op.Plan) != op.PlanDigest:
 		result = &workspace.Result{Outcome: workspace.Failed, Reason: workspace.ReasonPlanInvalid}
 	case !reflect.DeepEqual(op.Expect, facts):
 		result = &workspace.Result{Outcome: workspace.Stale, Message: "not applied", Mismatches: []workspace.Mismatch{{Field: "stateDigest", Was: op.Expect.StateDigest, Is: a.state}}}
+		if op.Expect.DriftDigest != facts.DriftDigest {
+			result.Mismatches = []workspace.Mismatch{{Field: "driftDigest", Was: op.Expect.DriftDigest, Is: facts.DriftDigest, Detail: "changed again: one"}}
+		}
 	case op.Type == workspace.Destroy:
 		result = &workspace.Result{Outcome: workspace.Succeeded, Steps: workspace.Steps{Done: len(a.resources), Total: len(a.resources)}}
 		if a.destroy != nil {

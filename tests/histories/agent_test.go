@@ -99,6 +99,8 @@ func (a agents) Start(_ context.Context, t operations.Target, op *workspace.Oper
 			return refusal("WRONG_POD")
 		case p.journal[op.ID] != nil:
 			return nil
+		case p.current != nil && p.current.op.Type == workspace.DriftCheck && op.Type != workspace.DriftCheck:
+			a.w.end(p, &workspace.Result{Outcome: workspace.Cancelled, Reason: workspace.ReasonGaveWay, Message: "it made room"})
 		case p.current != nil:
 			return refusal("BUSY")
 		}
@@ -150,7 +152,7 @@ func (a agents) Look(_ context.Context, t operations.Target, look *workspace.Loo
 	switch {
 	case err != nil:
 		return nil, err
-	case look.Type == workspace.LookState && p.current != nil:
+	case look.Type == workspace.LookState && p.current != nil && p.current.op.Type != workspace.DriftCheck:
 		return nil, refusal("BUSY")
 	case a.w.chance(4):
 		return &workspace.Sight{Pending: true}, nil
@@ -244,6 +246,9 @@ func (w *world) finish() {
 		w.end(p, &workspace.Result{Outcome: workspace.Failed, Reason: workspace.ReasonProgramFailed, Message: "the program failed"})
 	case r.op.Type == workspace.Preview:
 		w.end(p, w.previewed(r))
+	case r.op.Type == workspace.DriftCheck:
+		// Nobody but Plangate touches this world: what is there is what was left.
+		w.end(p, &workspace.Result{Outcome: workspace.Succeeded, Plan: golden().samePlan, Events: golden().sameEvents})
 	case r.op.Type == workspace.PreviewDestroy:
 		if !bytes.Contains(r.list, []byte("urn:")) {
 			w.gone = true

@@ -15,6 +15,7 @@ import (
 	"github.com/plangate/plangate/api/v1alpha1"
 	"github.com/plangate/plangate/pkg/demand"
 	"github.com/plangate/plangate/pkg/planstate"
+	"github.com/plangate/plangate/workspace"
 )
 
 // waits is the plan that waits, if it has some time left.
@@ -26,10 +27,21 @@ func (w *world) waits(left time.Duration) *v1alpha1.UpdatePlan {
 	return p
 }
 
+// changes counts the operations that were started, but for looks at the real resources, which come when they are due.
+func (w *world) changes() int {
+	n := 0
+	for _, r := range w.ops {
+		if r.op.Type != workspace.DriftCheck {
+			n++
+		}
+	}
+	return n
+}
+
 // quietCommit is a commit, in a quiet world, that touches nothing of the project: no preview, no new plan, and the plan that
 // waits goes on waiting.
 func (w *world) quietCommit() {
-	was, operations := w.latest(), len(w.ops)
+	was, operations := w.latest(), w.changes()
 	if was != nil && planstate.Of(was) == planstate.Waiting && w.waits(20*time.Minute) == nil {
 		return // it expires by the way
 	}
@@ -37,7 +49,7 @@ func (w *world) quietCommit() {
 	w.settle(15 * time.Minute)
 	is := w.latest()
 	switch {
-	case len(w.ops) != operations:
+	case w.changes() != operations:
 		w.fail("a commit that touches nothing of the project was previewed")
 	case (was == nil) != (is == nil), was != nil && (was.Name != is.Name || planstate.Of(was) != planstate.Of(is)):
 		w.fail("a commit that touches nothing of the project ended a plan or made one")

@@ -217,9 +217,28 @@ func (f *files) Update(ctx context.Context, r *rpc.UpdateRequest) (*rpc.UpdateRe
 	return &rpc.UpdateResponse{Properties: properties}, err
 }
 
-func (f *files) Read(_ context.Context, r *rpc.ReadRequest) (*rpc.ReadResponse, error) {
+// hold makes the reading of a file wait for as long as <file>.hold exists; <file>.hold.reached tells that it waits.
+func (f *files) hold(ctx context.Context, path string) error {
+	hold := path + ".hold"
+	for {
+		if _, err := os.Stat(hold); err != nil {
+			return nil //nolint:nilerr // nothing holds it, or not any more
+		}
+		if err := os.WriteFile(hold+".reached", nil, 0o600); err != nil {
+			return err
+		}
+		if err := f.sleep(ctx, 10*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+func (f *files) Read(ctx context.Context, r *rpc.ReadRequest) (*rpc.ReadResponse, error) {
 	if typeOf(r.GetUrn()) != fileType {
 		return &rpc.ReadResponse{Id: r.GetId(), Properties: r.GetProperties(), Inputs: r.GetInputs()}, nil
+	}
+	if err := f.hold(ctx, r.GetId()); err != nil {
+		return nil, err
 	}
 	content, err := os.ReadFile(r.GetId())
 	if errors.Is(err, os.ErrNotExist) {

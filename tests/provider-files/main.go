@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command pulumi-resource-files is a small provider for tests that needs no network: a File is a real file, a Token is a
-// random word with a secret value. Files can be slow (delay), can fail (content FAIL), can wait (waitFor), and drift when
-// somebody edits them.
+// random word with a secret value. Files can be slow (delay), can fail (content FAIL), can wait (waitFor), drift when somebody
+// edits them, cannot be read when they are made folders, and wait to be read while <file>.hold exists.
 package main
 
 import (

@@ -4,8 +4,12 @@
 // Package agent is the server in the workspace pod: it runs one operation at a time, writes each into a journal, and never
 // needs the operator to stay connected.
 //
-//	Start ─▶ journal: begin ─▶ check out ─ render configuration ─ read state ─┬─ Preview: preview --save-plan ──────┬─▶ journal: end
-//	                                                                          └─ Apply: compare, then up --plan ────┘
+//	Start ─▶ journal: begin ─▶ check out ─ render configuration ─ read state ─┬─ Preview: preview --save-plan ───────────┬─▶ journal: end
+//	                                                                          ├─ DriftCheck: preview --refresh ──────────┤
+//	                                                                          ├─ Apply: compare (look), then up --plan ──┤
+//	                                                                          └─ Accept: compare, look, then refresh ────┘
+//
+// A DriftCheck is expendable: it is killed when another operation wants to start.
 //
 // An operation lives in this process alone. When the process dies, Pulumi is killed with it; the next start finds the
 // beginning without an end and says Interrupted. Nothing is ever run again by itself.
@@ -176,30 +180,49 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 }
 
-// begin makes the operation the current one, or says why not. A nil operation without an error: it was started before.
-func (s *Server) begin(op *workspace.Operation) (*operation, error) {
+// begin makes the operation the current one, or says why not. A nil operation without an error: it was started before. A drift
+// check that runs makes room.
+func (s *Server) begin(ctx context.Context, op *workspace.Operation) (*operation, error) {
+	for {
+		o, inTheWay, err := s.tryBegin(op)
+		if inTheWay == nil {
+			return o, err
+		}
+		inTheWay.giveWay()
+		select {
+		case <-inTheWay.done:
+		case <-ctx.Done():
+			return nil, busyError(inTheWay.id)
+		}
+	}
+}
+
+func (s *Server) tryBegin(op *workspace.Operation) (o, inTheWay *operation, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, err := s.journal.Get(op.ID); err == nil {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if s.stopping {
-		return nil, errStopping
+		return nil, nil, errStopping
 	}
 	if s.current != nil {
-		return nil, busyError(s.current.id)
+		if s.current.kind == workspace.DriftCheck && op.Type != workspace.DriftCheck {
+			return nil, s.current, nil
+		}
+		return nil, nil, busyError(s.current.id)
 	}
 	now := s.config.Now().UTC()
 	entry := journal.Entry{ID: op.ID, Type: op.Type, Stack: op.Stack, Backend: withoutUser(op.Backend), Host: s.host, StartedAt: now}
 	if err := s.journal.Begin(entry); err != nil {
-		return nil, fmt.Errorf("starting operation %q: %w", op.ID, err)
+		return nil, nil, fmt.Errorf("starting operation %q: %w", op.ID, err)
 	}
 	s.current = newOperation(op, now)
 	s.recent = append(s.recent, s.current)
 	if len(s.recent) > keptOperations {
 		s.recent = s.recent[1:]
 	}
-	return s.current, nil
+	return s.current, nil, nil
 }
 
 // run executes the operation and writes its end.

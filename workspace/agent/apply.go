@@ -48,17 +48,15 @@ func (x *execution) compareDrift(ctx context.Context) error {
 	var now pulumi.State
 	if x.op.Options.Refresh {
 		x.say("Reading the real resources again")
-		request := x.request(filepath.Join(x.target.Scratch, "again.json"))
-		request.OnEvent = nil
-		run, err := x.driver.Preview(ctx, request)
+		run, verdict, err := x.lookAgain(ctx)
 		if err != nil {
 			return fail(workspace.ReasonPulumiUnavailable, err)
 		}
-		if verdict := pulumi.JudgePreview(run, true); verdict.Outcome != workspace.Succeeded {
+		if verdict.Outcome != workspace.Succeeded {
 			return &stop{verdict.Outcome, verdict.Reason, fmt.Errorf("reading the real resources again, before anything was applied: %s", verdict.Message)}
 		}
 		now = pulumi.Drift(run.Events)
-		is.DriftDigest = now.Digest
+		is.DriftDigest, x.found = now.Digest, x.sums(run.Events)
 	}
 	if want != is.DriftDigest {
 		detail := "the real resources would not be read, and the plan would not put them back"
@@ -126,11 +124,15 @@ func (x *execution) apply(ctx context.Context) error {
 		return err
 	}
 	return x.throughLocks(ctx, func() (pulumi.Verdict, error) {
-		run, err := x.guarded(ctx, x.driver.Up, plan)
+		run, err := x.guarded(ctx, x.driver.Up, x.request(plan))
 		if err != nil {
 			return pulumi.Verdict{}, err
 		}
-		return pulumi.JudgeUp(run), nil
+		verdict := pulumi.JudgeUp(run)
+		if moved := x.watched.moved(); moved != "" {
+			verdict = violated(verdict, workspace.Violated, moved)
+		}
+		return verdict, nil
 	})
 }
 
@@ -162,9 +164,10 @@ func (x *execution) freed(ctx context.Context, verdict pulumi.Verdict) bool {
 	return released && err == nil
 }
 
-// guarded runs the constrained update, or the destroy, once. As soon as it tells something it holds the lock, and nobody can move
-// the state any more: if somebody did since it was compared, it is stopped, at the latest when its own preview has ended.
-func (x *execution) guarded(ctx context.Context, start func(context.Context, pulumi.Request) (*pulumi.Run, error), plan string) (*pulumi.Run, error) {
+// guarded runs the constrained update, the destroy, or what takes the world's values into the state, once. As soon as it tells
+// something it holds the lock, and nobody can move the state any more: if somebody did since it was compared, or if what it reads
+// in the world is not what was read right before, it is stopped, at the latest when its own preview has ended.
+func (x *execution) guarded(ctx context.Context, start func(context.Context, pulumi.Request) (*pulumi.Run, error), request pulumi.Request) (*pulumi.Run, error) {
 	guarded, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var compare sync.Once
@@ -178,23 +181,30 @@ func (x *execution) guarded(ctx context.Context, start func(context.Context, pul
 		var is *stop
 		return !errors.As(context.Cause(guarded), &is)
 	}
-	request, pid := x.request(plan), 0
-	told, noted := request.OnEvent, request.OnStart
+	told, noted, watch, pid := request.OnEvent, request.OnStart, x.watch(cancel), 0
+	x.watched = watch
 	request.OnEvent = func(phase int, event []byte) {
 		still()
 		told(phase, event)
+		watch.take(event)
 	}
 	request.OnStart = func(p int) {
 		pid = p
 		noted(p)
 	}
-	request.Gate = still
+	if x.op.Type != workspace.Accept { // which has no preview of its own: what it read it writes down in peace
+		request.Gate = still
+	}
 	run, err := start(guarded, request)
 	if err != nil {
 		return nil, fail(workspace.ReasonPulumiUnavailable, err)
 	}
 	x.run = run
-	if errors.As(context.Cause(guarded), &moved) && run.Tally.Started == 0 {
+	nothing := run.Tally.Started == 0
+	if x.op.Type == workspace.Accept {
+		nothing = watch.count() == 0 && watch.moved() == "" // what is read goes into the state
+	}
+	if errors.As(context.Cause(guarded), &moved) && nothing {
 		x.dropLock(context.WithoutCancel(ctx), pid)
 		return nil, moved
 	}

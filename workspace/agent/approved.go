@@ -83,6 +83,7 @@ func (x *execution) checkApproval() error {
 var doneBy = map[string]workspace.OperationType{
 	"Update":  workspace.Apply,
 	"Destroy": workspace.Destroy,
+	"Refresh": workspace.Accept,
 }
 
 // isStated compares what is asked for with what was approved.

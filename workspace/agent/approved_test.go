@@ -167,6 +167,25 @@ func TestAnApplyIsRefusedBeforePulumiRunsUnlessItsApprovalVerifiesAgain(t *testi
 			approve(t, op, op.Approval.Statement)
 			sign(t, op, ci, ci.signs(signature.PayloadApprove, op.Approval.Statement), `,"stacks":["dev/*"]`)
 		}, says: "not good for the Stack"},
+		"an update's approval, for taking over what is drifted": {change: func(t *testing.T, op *workspace.Operation) {
+			op.Type, op.Options.Refresh, op.Expect.DriftDigest = workspace.Accept, true, "sha256:"+strings.Repeat("d", 64)
+			approve(t, op, stated(t, op, func(in *plans.StatementInput) { in.Binding.DriftDigest = op.Expect.DriftDigest }), ci)
+		}, says: "operation is Update, but Accept is asked for"},
+		"the approval of taking over what is drifted, for an update": {change: func(t *testing.T, op *workspace.Operation) {
+			op.Options.Refresh, op.Expect.DriftDigest = true, "sha256:"+strings.Repeat("d", 64)
+			approve(t, op, stated(t, op, func(in *plans.StatementInput) {
+				in.Operation, in.Binding.DriftDigest = "Refresh", op.Expect.DriftDigest
+			}), ci)
+		}, says: "operation is Refresh, but Apply is asked for"},
+		"other drift than was approved": {change: func(t *testing.T, op *workspace.Operation) {
+			op.Type, op.Options.Refresh, op.Expect.DriftDigest = workspace.Accept, true, "sha256:"+strings.Repeat("d", 64)
+			approve(t, op, stated(t, op, func(in *plans.StatementInput) {
+				in.Operation, in.Binding.DriftDigest = "Refresh", "sha256:"+strings.Repeat("e", 64)
+			}), ci)
+		}, says: "binding.driftDigest"},
+		"required, and drift taken over without": {required: "signers: [" + ci.trusted(t, "") + "]", change: func(_ *testing.T, op *workspace.Operation) {
+			op.Type, op.Options.Refresh, op.Expect.DriftDigest, op.Approval = workspace.Accept, true, "sha256:"+strings.Repeat("d", 64), nil
+		}, says: "requires a signature"},
 
 		"required, and signed":          {required: "signers: [" + ci.trusted(t, "") + "]"},
 		"required, signed, not counted": {required: "signers: [" + ci.trusted(t, "") + "]", change: func(_ *testing.T, op *workspace.Operation) { op.Approval.Decisions = op.Approval.Decisions[:1] }},

@@ -134,7 +134,7 @@ func (x *execution) destroy(ctx context.Context) error {
 		if err := x.compareState(ctx); err != nil {
 			return pulumi.Verdict{}, err
 		}
-		run, err := x.guarded(ctx, x.driver.Destroy, "")
+		run, err := x.guarded(ctx, x.driver.Destroy, x.request(""))
 		if err != nil {
 			return pulumi.Verdict{}, err
 		}

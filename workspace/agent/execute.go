@@ -10,13 +10,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime/debug"
 	"strings"
 
 	"github.com/plangate/plangate/plans/redact"
 	"github.com/plangate/plangate/workspace"
-	"github.com/plangate/plangate/workspace/agent/agentpb"
 	"github.com/plangate/plangate/workspace/checkout"
 	"github.com/plangate/plangate/workspace/pulumi"
 	"github.com/plangate/plangate/workspace/stackconfig"
@@ -46,6 +44,12 @@ type execution struct {
 	run        *pulumi.Run
 	// planned counts the steps of an Apply's plan, or of a Destroy's list.
 	planned int
+	// found is what a look at the real resources has told: one digest for each that is drifted. Nil: there was none.
+	found map[string]string
+	// watched is what the run was watched by that changes something.
+	watched *watch
+	// look are the events of an Accept's look, masked.
+	look []byte
 	// list is what a destroy takes away.
 	list pulumi.DestroyList
 	// trail is what a real update has told so far, on disk. lost says that it could not be written.
@@ -92,6 +96,20 @@ func (x *execution) steps(ctx context.Context) (err error) {
 			err = fail(workspace.ReasonInternal, errors.New("the agent panicked: this is a bug; see its log"))
 		}
 	}()
+	steps := x.stepsOf()
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			return err
+		}
+		if ctx.Err() != nil && x.run == nil {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// stepsOf are the steps of an operation's type. What changes something begins with its approval.
+func (x *execution) stepsOf() []func(context.Context) error {
 	source := x.checkOut
 	if !x.op.Type.NeedsSource() {
 		source = x.standIn
@@ -104,18 +122,14 @@ func (x *execution) steps(ctx context.Context) (err error) {
 		steps = append([]func(context.Context) error{x.approved}, append(steps, x.listDestroy, x.compare, x.compareList, x.destroy)...)
 	case workspace.Preview:
 		steps = append(steps, x.initStack, x.preview, x.probe)
+	case workspace.DriftCheck:
+		steps = append(steps, x.checkDrift)
 	case workspace.Apply:
 		steps = append([]func(context.Context) error{x.approved}, append(steps, x.compare, x.compareDrift, x.apply, x.readOutputs)...)
+	case workspace.Accept:
+		steps = append([]func(context.Context) error{x.approved}, append(steps, x.compare, x.compareDrift, x.accept)...)
 	}
-	for _, step := range steps {
-		if err := step(ctx); err != nil {
-			return err
-		}
-		if ctx.Err() != nil && x.run == nil {
-			return ctx.Err()
-		}
-	}
-	return nil
+	return steps
 }
 
 // finish turns an error into the outcome, and masks and bounds all texts.
@@ -144,6 +158,7 @@ func (x *execution) finish(ctx context.Context, err error) {
 		out.Events = x.mask.Events(x.run.Events)
 		out.Permalink = permalink(x.run.Output)
 	}
+	x.o.excuse(out)
 	out.Message = cut(x.mask.Text(out.Message), messageLimit)
 	out.Violations = x.mask.Texts(out.Violations)
 	out.EndedAt = x.config.Now().UTC()
@@ -267,8 +282,11 @@ func (x *execution) gatherFacts(context.Context) error {
 		return nil
 	}
 	x.out.Facts.Commit, x.out.Facts.Tree = x.checkout.Commit, x.checkout.Tree
-	if x.op.Type == workspace.Apply {
+	switch x.op.Type {
+	case workspace.Apply:
 		x.findPlugins(x.op.Plan)
+	case workspace.Accept:
+		x.findPlugins(nil)
 	}
 	return nil
 }
@@ -302,7 +320,7 @@ func (x *execution) preview(ctx context.Context) error {
 	}
 	x.out.Plan = saved
 	x.findPlugins(saved)
-	if x.op.Options.Refresh {
+	if x.refreshes() {
 		drift := pulumi.Drift(x.run.Events)
 		x.out.Facts.DriftDigest = drift.Digest
 		x.remember(drift)
@@ -332,53 +350,4 @@ func (x *execution) configKept(v pulumi.Verdict) pulumi.Verdict {
 		Outcome: workspace.Failed, Reason: workspace.ReasonConfigInvalid,
 		Message: "Pulumi changed the configuration file that was rendered for it; the committed stack file may lack its secrets provider",
 	}
-}
-
-func (x *execution) take(v pulumi.Verdict) {
-	x.out.Outcome, x.out.Reason, x.out.Message, x.out.Violations = v.Outcome, v.Reason, v.Message, v.Violations
-	x.out.Steps = x.count(x.run.Tally)
-}
-
-// count takes the total from the plan, when there is one: the constrained preview ends at the first violation.
-func (x *execution) count(t pulumi.Tally) workspace.Steps {
-	return workspace.Steps{Done: t.Done, Total: max(t.Planned, x.planned)}
-}
-
-// request is a run with the operation's watchers attached.
-func (x *execution) request(plan string) pulumi.Request {
-	var tally pulumi.Tally
-	return pulumi.Request{
-		Target: x.target, PlanFile: plan, Refresh: x.op.Options.Refresh,
-		Targets: x.op.Options.Targets, TargetDependents: x.op.Options.TargetDependents,
-		OnLine: func(line string) {
-			if strings.TrimSpace(line) != "" {
-				x.say(line)
-			}
-		},
-		OnEvent: func(phase int, event []byte) {
-			tally.Take(phase, event)
-			x.keep(phase, event)
-			x.o.progress(x.count(tally))
-		},
-		OnStart: func(pid int) {
-			if err := x.journal.Note(x.op.ID, pid); err != nil {
-				x.config.Log.Error(err, "Could not note Pulumi's process")
-			}
-		},
-	}
-}
-
-// say tells the watchers a line, secrets masked.
-func (x *execution) say(line string) {
-	x.o.tell(agentpb.Event_KIND_LOG, cut(x.mask.Text(line), messageLimit))
-}
-
-var permalinkPattern = regexp.MustCompile(`(?m)^\s*View (?:Live|in Browser)[^:\n]*: (https?://\S+)`)
-
-func permalink(output string) string {
-	all := permalinkPattern.FindAllStringSubmatch(output, -1)
-	if len(all) == 0 {
-		return ""
-	}
-	return all[len(all)-1][1]
 }

@@ -90,7 +90,7 @@ func (s *Server) mayLook(look *workspace.Look) error {
 		return status.Error(codes.InvalidArgument, "the stack's name is missing or wrong")
 	case s.stopping:
 		return errStopping
-	case look.Type == workspace.LookState && s.current != nil:
+	case look.Type == workspace.LookState && s.current != nil && s.current.kind != workspace.DriftCheck:
 		return busyError(s.current.id)
 	default:
 		return nil

@@ -31,6 +31,8 @@ type operation struct {
 	steps   workspace.Steps
 	changed chan struct{}
 	outputs map[string]json.RawMessage
+	// gaveWay says that it was cancelled for the sake of another operation.
+	gaveWay bool
 	// unwritten is the result, when the journal could not take it.
 	unwritten *workspace.Result
 }
@@ -40,6 +42,23 @@ func newOperation(op *workspace.Operation, now time.Time) *operation {
 	return &operation{
 		id: op.ID, kind: op.Type, startedAt: now, ctx: ctx, cancel: cancel,
 		done: make(chan struct{}), changed: make(chan struct{}),
+	}
+}
+
+// giveWay cancels the operation for the sake of another.
+func (o *operation) giveWay() {
+	o.mu.Lock()
+	o.gaveWay = true
+	o.mu.Unlock()
+	o.cancel()
+}
+
+// excuse says of an operation that was cancelled for the sake of another that it was.
+func (o *operation) excuse(out *workspace.Result) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.gaveWay && out.Outcome == workspace.Cancelled {
+		out.Reason, out.Message = workspace.ReasonGaveWay, "it made room for an operation that matters more"
 	}
 }
 

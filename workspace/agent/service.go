@@ -79,7 +79,7 @@ func (s *Server) Start(stream grpc.ClientStreamingServer[agentpb.StartRequest, a
 	if err := validate(op); err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
-	o, err := s.begin(op)
+	o, err := s.begin(stream.Context(), op)
 	if _, isStatus := status.FromError(err); err != nil && !isStatus {
 		return status.Error(codes.Internal, err.Error())
 	}
@@ -137,10 +137,21 @@ func validate(op *workspace.Operation) error {
 		return fmt.Errorf("the type %q is unknown", op.Type)
 	case !stackPattern.MatchString(op.Stack):
 		return errors.New("the stack's name is missing or wrong")
-	case op.Type.Mutates() && (op.Expect == nil || op.PlanDigest == "" || len(op.Plan) == 0):
-		return fmt.Errorf("an operation of type %s needs expectations, a plan and its digest", op.Type)
+	case op.Type.Mutates():
+		return validateChange(op)
 	}
 	return nil
+}
+
+func validateChange(op *workspace.Operation) error {
+	switch {
+	case op.Expect == nil || op.PlanDigest == "" || len(op.Plan) == 0:
+		return fmt.Errorf("an operation of type %s needs expectations, a plan and its digest", op.Type)
+	case op.Type == workspace.Accept && (op.Expect.DriftDigest == "" || !op.Options.Refresh):
+		return errors.New("an Accept needs to know what was found in the world, and to look at it")
+	default:
+		return nil
+	}
 }
 
 // Watch sends events until the operation ends.

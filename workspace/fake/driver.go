@@ -140,6 +140,18 @@ func (d *Driver) run(ctx context.Context, r pulumi.Request) (*pulumi.Run, error)
 	return run, d.RunErr
 }
 
+// Look looks at nothing.
+func (d *Driver) Look(ctx context.Context, r pulumi.Request) (*pulumi.Run, error) {
+	d.called("Look")
+	return d.run(ctx, r)
+}
+
+// TakeOver takes nothing over.
+func (d *Driver) TakeOver(ctx context.Context, r pulumi.Request) (*pulumi.Run, error) {
+	d.called("TakeOver")
+	return d.run(ctx, r)
+}
+
 // Locks returns Held.
 func (d *Driver) Locks(context.Context, pulumi.Target) ([]workspace.Lock, error) {
 	d.mu.Lock()

@@ -251,19 +251,32 @@ func (j *Journal) All() []Record {
 	return out
 }
 
+// keptChecks is how many ended drift checks are kept: they come again and again, and push nothing else out.
+const keptChecks = 3
+
 // prune removes the oldest ended operations.
 func (j *Journal) prune() {
-	var ended []*Record
+	var checks, others []*Record
 	for _, r := range j.records {
-		if r.Result != nil {
-			ended = append(ended, r)
+		switch {
+		case r.Result == nil:
+		case r.Type == workspace.DriftCheck:
+			checks = append(checks, r)
+		default:
+			others = append(others, r)
 		}
 	}
-	sort.Slice(ended, func(a, b int) bool { return ended[a].StartedAt.Before(ended[b].StartedAt) })
-	for len(ended) > j.limit {
-		_ = os.RemoveAll(filepath.Join(j.dir, folderOf(ended[0].ID)))
-		delete(j.records, ended[0].ID)
-		ended = ended[1:]
+	j.keep(checks, keptChecks)
+	j.keep(others, j.limit)
+}
+
+// keep removes all but the newest of a list.
+func (j *Journal) keep(list []*Record, limit int) {
+	sort.Slice(list, func(a, b int) bool { return list[a].StartedAt.Before(list[b].StartedAt) })
+	for len(list) > limit {
+		_ = os.RemoveAll(filepath.Join(j.dir, folderOf(list[0].ID)))
+		delete(j.records, list[0].ID)
+		list = list[1:]
 	}
 }
 

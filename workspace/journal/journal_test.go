@@ -266,3 +266,23 @@ func TestWhatACutOffOperationToldIsKept(t *testing.T) {
 		}
 	}
 }
+
+func TestChecksForDriftPushNothingElseOut(t *testing.T) {
+	t.Parallel()
+	j := open(t, t.TempDir())
+	must(t, j.Begin(entry("apply", 0)), j.End(result("apply")))
+	for n := 1; n <= 10; n++ {
+		e, r := entry(fmt.Sprint("check-", n), n), result(fmt.Sprint("check-", n))
+		e.Type, r.Type = workspace.DriftCheck, workspace.DriftCheck
+		must(t, j.Begin(e), j.End(r))
+	}
+	if _, err := j.Get("apply"); err != nil {
+		t.Errorf("the apply is not known any more: %v", err)
+	}
+	if _, err := j.Get("check-10"); err != nil {
+		t.Errorf("the newest check is not known: %v", err)
+	}
+	if all := j.All(); len(all) != 1+keptChecks {
+		t.Errorf("%d operations are kept, want %d", len(all), 1+keptChecks)
+	}
+}

@@ -62,6 +62,22 @@ func JudgePreview(run *Run, saved bool) Verdict {
 	return Verdict{Outcome: workspace.Succeeded}
 }
 
+// JudgeTakeOver turns the run of a refresh into a verdict. taken counts the resources whose values went into the state.
+func JudgeTakeOver(run *Run, taken int) Verdict {
+	v := Verdict{Outcome: workspace.Succeeded}
+	switch {
+	case run.Interrupted:
+		v = Verdict{Outcome: workspace.Cancelled, Reason: workspace.ReasonCancelled, Message: "it was asked to stop"}
+	case run.ExitCode != 0:
+		text := errorText(run)
+		v = Verdict{Outcome: workspace.Failed, Reason: ReasonOf(text, workspace.ReasonProgramFailed), Message: text}
+	}
+	if v.Outcome != workspace.Succeeded && taken > 0 {
+		v.Outcome = workspace.Partial
+	}
+	return v
+}
+
 // JudgeUp turns the run of a constrained update into a verdict.
 func JudgeUp(run *Run) Verdict {
 	if run.ExitCode == 0 {

@@ -173,6 +173,21 @@ func (c *CLI) Up(ctx context.Context, r Request) (*Run, error) {
 	return c.engine(ctx, r, []string{"up", "--yes", "--plan", r.PlanFile})
 }
 
+// Look runs a refresh that ends before it would write the state.
+func (c *CLI) Look(ctx context.Context, r Request) (*Run, error) {
+	r.Refresh = false
+	return c.engine(ctx, r, []string{"refresh", "--preview-only"})
+}
+
+// TakeOver runs a refresh of some resources.
+func (c *CLI) TakeOver(ctx context.Context, r Request) (*Run, error) {
+	if len(r.Targets) == 0 {
+		return nil, errors.New("refreshing: no resources were named, and all of them are never taken over")
+	}
+	r.Refresh, r.TargetDependents = false, false
+	return c.engine(ctx, r, []string{"refresh", "--yes", "--skip-preview"})
+}
+
 // flags are those that must be the same for a preview and the update by its plan.
 func (r *Request) flags() []string {
 	var flags []string
@@ -206,6 +221,7 @@ func (c *CLI) engine(ctx context.Context, r Request, args []string) (*Run, error
 	if err != nil {
 		return nil, err
 	}
+	events.refreshing = args[0] == "refresh"
 	args = append(args, "-s", r.Stack, "--config-file", r.ConfigFile, "--event-log", events.flag(),
 		"--non-interactive", "--color", "never")
 	args = append(args, r.flags()...)
@@ -216,7 +232,7 @@ func (c *CLI) engine(ctx context.Context, r Request, args []string) (*Run, error
 			r.OnStart(p)
 		}
 	}
-	e, err := run(ctx, binary, call{args: args, dir: r.Dir, env: env, onStart: onStart, onLine: r.OnLine, grace: c.grace})
+	e, err := run(ctx, binary, call{args: args, dir: r.Dir, env: env, onStart: onStart, onLine: r.OnLine, grace: c.grace, expendable: r.Expendable})
 	raw, tally := events.close()
 	if err != nil {
 		return nil, err

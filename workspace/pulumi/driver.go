@@ -47,6 +47,8 @@ type Request struct {
 	// Targets limits it to these URNs, and to what depends on them if TargetDependents says so. None: all resources.
 	Targets          []string
 	TargetDependents bool
+	// Expendable says that nothing is lost when the call is killed: it is not given time to end in order.
+	Expendable bool
 	// OnStart is called with the process of the CLI.
 	OnStart func(pid int)
 	// OnEvent is called for each engine event as it comes, with its JSON. Phases start at 1.
@@ -87,6 +89,10 @@ type Driver interface {
 	Preview(ctx context.Context, r Request) (*Run, error)
 	// Up runs an update that is constrained to a plan. It never runs one without.
 	Up(ctx context.Context, r Request) (*Run, error)
+	// Look reads the real resources and changes nothing: `refresh --preview-only`. Its events tell what was found.
+	Look(ctx context.Context, r Request) (*Run, error)
+	// TakeOver reads the real resources of the request's Targets, of which there must be some, into the state: `refresh`.
+	TakeOver(ctx context.Context, r Request) (*Run, error)
 	// PreviewDestroy shows what a destroy of the stack would do, and changes nothing.
 	PreviewDestroy(ctx context.Context, r Request) (*Run, error)
 	// Destroy deletes all that the state holds. The program is not run.

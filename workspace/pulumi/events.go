@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 
@@ -47,6 +48,8 @@ type eventServer struct {
 	// gate is the Request's, kill ends the CLI.
 	gate func() bool
 	kill func()
+	// refreshing says that the run is a refresh and nothing else.
+	refreshing bool
 
 	mu     sync.Mutex
 	events bytes.Buffer
@@ -95,7 +98,19 @@ func (s *eventServer) StreamEvents(stream grpc.ClientStreamingServer[pulumirpc.E
 	}
 }
 
+// stepEnd is where the end of a step begins that says what it did.
+var stepEnd = regexp.MustCompile(`("resOutputsEvent":\{"metadata":\{"op":)"(?:same|update|delete)"`)
+
+// asRefresh makes the events of a refresh like those of a preview that refreshes: there what was read ends as "refresh", here as
+// what happens to the state.
+func asRefresh(event []byte) []byte {
+	return stepEnd.ReplaceAll(event, []byte(`$1"refresh"`))
+}
+
 func (s *eventServer) take(phase int, raw []byte) {
+	if s.refreshing {
+		raw = asRefresh(raw)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.events.Write(raw)

@@ -37,6 +37,8 @@ type call struct {
 	grace   time.Duration
 	// stdoutOnly keeps stderr out of the output, and bounds nothing: for calls whose output is data.
 	stdoutOnly bool
+	// expendable is killed at once when the context ends.
+	expendable bool
 }
 
 type ended struct {
@@ -71,6 +73,9 @@ func runLocked(ctx context.Context, binary string, c call) (*ended, error) {
 	cmd.Dir, cmd.Env = c.dir, c.env
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	if c.expendable {
+		cmd.Cancel = func() error { return cmd.Process.Kill() }
+	}
 	cmd.WaitDelay = c.grace
 	if c.stdin != "" {
 		cmd.Stdin = strings.NewReader(c.stdin)

@@ -184,7 +184,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return outcome.Result(stopped.Outcome, 0, nil)
 	}
 	writeErr := r.writeStatus(ctx, s, stopped)
-	return outcome.Result(stopped.Outcome, r.poll(stack), writeErr)
+	return outcome.Result(stopped.Outcome, r.again(s), writeErr)
+}
+
+// again is when a settled Stack is looked at again: for its branch, or for drift.
+func (r *Reconciler) again(s *scope) time.Duration {
+	poll, drift := r.poll(s.stack), s.lookAgainIn()
+	if poll > 0 && drift > 0 {
+		return min(poll, drift)
+	}
+	return max(poll, drift)
 }
 
 // poll is when a settled Stack is looked at again: a branch moves without telling, a commit does not.
@@ -221,6 +230,7 @@ func (r *Reconciler) steps() []outcome.Step[*scope] {
 		{Name: stepPreview, Run: r.preview},
 		{Name: stepPublish, Run: r.publish},
 		{Name: stepPrune, Run: r.prune},
+		{Name: stepDrift, Run: r.drift},
 	}
 }
 

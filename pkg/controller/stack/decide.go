@@ -19,7 +19,10 @@ import (
 )
 
 // decide finds out whether a preview is due, and why.
-func (r *Reconciler) decide(_ context.Context, s *scope) outcome.Outcome {
+func (r *Reconciler) decide(ctx context.Context, s *scope) outcome.Outcome {
+	if o := r.stampRequests(ctx, s); o.Kind != outcome.KindDone {
+		return o
+	}
 	if s.stack.Status.Operation != nil {
 		return outcome.Done()
 	}
@@ -49,6 +52,8 @@ func why(s *scope) *v1alpha1.PlanTrigger {
 		return &v1alpha1.PlanTrigger{Type: v1alpha1.TriggerSpecChanged, Message: "the Stack is new"}
 	case last.InputsDigest != s.inputsDigest:
 		return whatMoved(s, last)
+	case aboutDrift(s) != nil:
+		return aboutDrift(s)
 	case last.Result == v1alpha1.PreviewFailed, last.Result == v1alpha1.PreviewInterrupted:
 		// What made it due the first time is still why; that it took several tries says nothing of the change.
 		if last.Trigger != nil {
@@ -66,6 +71,9 @@ func why(s *scope) *v1alpha1.PlanTrigger {
 func whyAgain(s *scope, last *v1alpha1.PreviewStatus) *v1alpha1.PlanTrigger {
 	if s.plan == nil || conditions.Reason(s.plan.Status.Conditions, v1alpha1.ConditionObsolete) == v1alpha1.ReasonDeleted {
 		return &v1alpha1.PlanTrigger{Type: v1alpha1.TriggerRetry, Message: fmt.Sprintf("UpdatePlan %q was deleted", last.Plan)}
+	}
+	if again, known := afterDriftPlan(s.plan); known {
+		return again
 	}
 	switch planstate.Of(s.plan) {
 	case planstate.Obsolete, planstate.Failed:

@@ -27,6 +27,7 @@ const (
 	stepPreview   = "preview"
 	stepPublish   = "publish"
 	stepPrune     = "prune"
+	stepDrift     = "drift"
 	stepGround    = "ground"
 	stepFinalize  = "finalize"
 	stepSuspend   = "suspend"

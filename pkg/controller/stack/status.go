@@ -27,6 +27,9 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *scope, stopped outcome.
 	}
 	r.tellUnlock(s)
 	events.Transition(r.recorder, s.stack, v1alpha1.ConditionReady, "Reconcile", s.before.Status.Conditions, s.stack.Status.Conditions, isWarning)
+	if conditions.Reason(s.stack.Status.Conditions, v1alpha1.ConditionDrifted) != v1alpha1.ReasonNotYetObserved {
+		events.Transition(r.recorder, s.stack, v1alpha1.ConditionDrifted, "LookForDrift", s.before.Status.Conditions, s.stack.Status.Conditions, isDriftWarning)
+	}
 	return nil
 }
 
@@ -50,6 +53,7 @@ func computeStatus(s *scope, stopped outcome.Stopped) {
 	setSourceReady(set, s, stopped)
 	setWorkspaceReady(set, s, stopped)
 	setPreviewed(set, s, stopped)
+	setDrifted(set, s)
 	setReady(set, s, stopped)
 }
 
@@ -76,7 +80,7 @@ func setPlans(s *scope, stopped outcome.Stopped) {
 
 // before reports whether the run stopped before a step, so that the step said nothing in this loop.
 func before(stopped outcome.Stopped, step string) bool {
-	order := []string{stepLook, stepGround, stepSource, stepInputs, stepDecide, stepWorkspace, stepProject, stepPreview, stepPublish, stepPrune, stepFinalize}
+	order := []string{stepLook, stepGround, stepSource, stepInputs, stepDecide, stepWorkspace, stepProject, stepPreview, stepPublish, stepPrune, stepDrift, stepFinalize}
 	for _, name := range order {
 		if name == step {
 			return false

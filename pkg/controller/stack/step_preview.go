@@ -113,6 +113,10 @@ func (r *Reconciler) intend(ctx context.Context, s *scope) outcome.Outcome {
 		Author: plans.Author(s.before.Annotations[v1alpha1.AnnotationEditedBy], s.stack.Generation), Operation: demand.Operation(s.stack),
 		ResourceVersion: s.before.ResourceVersion, Revision: s.revision.Commit, Tree: s.tree(), Trigger: *s.trigger, WorkspaceImage: image, Pod: *ws.Status.Pod, StartedAt: metav1.NewTime(s.now),
 	}
+	s.stack.Status.Operation.Refresh = demand.Of(s.stack) == demand.Update && refreshed(s.stack, s.trigger)
+	if accepts(s.trigger, s) {
+		s.stack.Status.Operation.Operation, s.stack.Status.Operation.Refresh = v1alpha1.PlanOperationRefresh, true
+	}
 	if r.settings.SettleTime > 0 {
 		settles := metav1.NewMicroTime(s.now.Add(r.settings.SettleTime))
 		s.stack.Status.Operation.SettlesAt = &settles
@@ -143,6 +147,7 @@ func (r *Reconciler) start(ctx context.Context, s *scope, target operations.Targ
 		Source: sourceOf(s.stack, op.Revision, s.revision.Ref), Probe: enforcement(s.stack) == v1alpha1.EnforcementProbe,
 	}
 	in.Operation(s.stack, order)
+	orderFor(op, order)
 	if op.Operation == v1alpha1.PlanOperationDestroy {
 		order.Type, order.Project, order.Probe = workspace.PreviewDestroy, s.stack.Status.Project, false
 		order.Source, order.Options = workspace.Source{}, workspace.Options{}
@@ -188,6 +193,9 @@ func (r *Reconciler) abandon(s *scope) outcome.Outcome {
 // interrupted records a preview that was cut off. It changed nothing, so that it is simply run again.
 func (r *Reconciler) interrupted(s *scope, why error) outcome.Outcome {
 	err := fmt.Errorf("the preview was cut off: %w", why)
+	if s.aboutDrift() {
+		return r.notPlanned(s, err)
+	}
 	r.record(s, v1alpha1.PreviewInterrupted, "", err.Error())
 	return outcome.RetryAfter(v1alpha1.ReasonPreviewInterrupted, err, r.settings.RetryInterval)
 }
@@ -201,6 +209,9 @@ func (r *Reconciler) record(s *scope, result v1alpha1.PreviewResult, plan, messa
 		if last != nil && last.InputsDigest == op.InputsDigest {
 			failures += last.Failures
 		}
+	}
+	if failures == 0 {
+		s.planned()
 	}
 	if s.result != nil && s.result.Facts != nil {
 		op.Tree = s.result.Facts.Tree

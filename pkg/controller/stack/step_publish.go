@@ -31,7 +31,7 @@ func (r *Reconciler) publish(ctx context.Context, s *scope) outcome.Outcome {
 	if s.result == nil {
 		return outcome.Done()
 	}
-	if s.result.Outcome != workspace.Succeeded {
+	if !s.succeeded() {
 		return r.previewFailed(s)
 	}
 	if s.result.Facts == nil {
@@ -70,9 +70,9 @@ func (r *Reconciler) publishPlan(ctx context.Context, s *scope) outcome.Outcome 
 	if err != nil {
 		return r.unusable(s, err)
 	}
-	plan = plan.WithPending(pending(s.result), s.stack.Spec.Refresh).Masked(s.inputs.SecretValues())
+	plan = plan.WithPending(pending(s.result), s.stack.Status.Operation.Refresh).Masked(s.inputs.SecretValues())
 	s.stack.Status.Pending = unplanned(plan.Pending)
-	if plan.Empty() {
+	if plan.Empty() && s.stack.Status.Operation.Operation != v1alpha1.PlanOperationRefresh {
 		return r.noChanges(ctx, s, plan)
 	}
 	published, err := r.create(ctx, s, plan, stored)
@@ -92,6 +92,9 @@ func decode(operation v1alpha1.PlanOperation, result *workspace.Result) (plan pl
 	if operation == v1alpha1.PlanOperationDestroy {
 		plan, err = pulumiplan.DecodeDestroy(result.Plan, result.Events, result.Facts.StateDigest)
 		return plan, result.Plan, err
+	}
+	if operation == v1alpha1.PlanOperationRefresh {
+		return acceptance(result)
 	}
 	if stored, err = pulumiplan.Strip(result.Plan); err != nil {
 		return plan, nil, fmt.Errorf("preparing the plan that Pulumi saved: %w", err)
@@ -188,6 +191,9 @@ func (r *Reconciler) previewFailed(s *scope) outcome.Outcome {
 
 // unusable records a preview that nothing can be made of.
 func (r *Reconciler) unusable(s *scope, err error) outcome.Outcome {
+	if s.aboutDrift() {
+		return r.notPlanned(s, err)
+	}
 	r.record(s, v1alpha1.PreviewFailed, "", err.Error())
 	return outcome.RetryAfter(v1alpha1.ReasonPreviewFailed, err, r.atMostPoll(s, r.pause(s)))
 }
@@ -240,7 +246,7 @@ func (r *Reconciler) spec(s *scope, plan plans.Plan, artifact v1alpha1.Artifact,
 	binding, err := plans.NewBinding(plans.BindingInput{
 		Operation: op.Operation, Repository: s.stack.Spec.ProjectRepo, Directory: s.stack.Spec.RepoDir, ConfigDigest: op.ConfigDigest, ConfigEntries: s.inputs.ConfigEntries,
 		Targets: s.stack.Spec.Targets, TargetDependents: s.stack.Spec.TargetDependents,
-		Refresh: s.stack.Spec.Refresh, WorkspaceImage: op.WorkspaceImage, Facts: coreFacts(s.result.Facts),
+		Refresh: op.Refresh, WorkspaceImage: op.WorkspaceImage, Facts: coreFacts(s.result.Facts),
 	})
 	if err != nil {
 		return v1alpha1.UpdatePlanSpec{}, err

@@ -63,7 +63,7 @@ func (r *Reconciler) sourceNow(ctx context.Context, s *scope, now *v1alpha1.Bind
 		return o
 	}
 	s.ref = revision.Ref
-	now.Repository, now.Directory, now.Revision, now.Refresh = spec.ProjectRepo, spec.RepoDir, commit, spec.Refresh
+	now.Repository, now.Directory, now.Revision, now.Refresh = spec.ProjectRepo, spec.RepoDir, commit, spec.Refresh || s.plan.Spec.Binding.Refresh
 	now.Targets, now.TargetDependents = spec.Targets, spec.TargetDependents
 	return outcome.Done()
 }

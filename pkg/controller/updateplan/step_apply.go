@@ -106,7 +106,7 @@ func (r *Reconciler) intend(ctx context.Context, s *scope) outcome.Outcome {
 	if err := r.uncached.Get(ctx, client.ObjectKeyFromObject(s.stack), stack); err != nil {
 		return outcome.Retry(v1alpha1.ReasonReconcileError, fmt.Errorf("reading Stack %q again: %w", s.stack.Name, err))
 	}
-	if stack.UID != s.stack.UID || demand.Operation(stack) != s.plan.Spec.Operation || stack.Generation != s.stack.Generation || stack.Status.Operation != nil {
+	if stack.UID != s.stack.UID || !demand.Wants(stack, s.plan.Spec.Operation) || stack.Generation != s.stack.Generation || stack.Status.Operation != nil {
 		return outcome.Wait(v1alpha1.ReasonApproved, "approved; the Stack was written to in the meantime: looking again", 200*time.Millisecond)
 	}
 	host, err := workspaces.Host(ctx, r.uncached, s.plan.Namespace, *s.ws.Status.Pod)
@@ -169,7 +169,7 @@ func (r *Reconciler) order(s *scope, planFile []byte) *workspace.Operation {
 		ID: op.ID, Type: kindOf(s.plan), PodUID: op.Pod.UID, Expect: expected(bound), Plan: planFile, PlanDigest: s.plan.Spec.Artifact.Digest,
 		Approval: s.approval,
 	}
-	if order.Type == workspace.Apply {
+	if order.Type.NeedsSource() {
 		order.Source = workspace.Source{URL: bound.Repository, Commit: bound.Revision, Ref: s.ref, Dir: bound.Directory, Paths: s.stack.Spec.ProjectPaths}
 	} else {
 		order.Project = s.stack.Status.Project
@@ -181,10 +181,16 @@ func (r *Reconciler) order(s *scope, planFile []byte) *workspace.Operation {
 
 // kindOf is the operation of the agent that applies a plan.
 func kindOf(plan *v1alpha1.UpdatePlan) workspace.OperationType {
-	if plan.Spec.Operation == v1alpha1.PlanOperationDestroy {
+	switch plan.Spec.Operation {
+	case v1alpha1.PlanOperationUpdate:
+		return workspace.Apply
+	case v1alpha1.PlanOperationDestroy:
 		return workspace.Destroy
+	case v1alpha1.PlanOperationRefresh:
+		return workspace.Accept
+	default:
+		return "" // no agent does anything of that type
 	}
-	return workspace.Apply
 }
 
 // follow asks how the operation stands that the intent names.

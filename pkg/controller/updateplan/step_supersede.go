@@ -58,14 +58,14 @@ func moved(plan *v1alpha1.UpdatePlan, stack *v1alpha1.Stack) *ending {
 		return &ending{v1alpha1.ReasonStackGone, fmt.Sprintf("Stack %q was deleted", ref.Name)}
 	case string(stack.UID) != ref.UID:
 		return &ending{v1alpha1.ReasonStackGone, fmt.Sprintf("Stack %q was deleted and made anew: uid was %s, is %s", ref.Name, ref.UID, stack.UID)}
-	case demand.Operation(stack) != plan.Spec.Operation:
+	case !demand.Wants(stack, plan.Spec.Operation):
 		return unwanted(plan, stack)
 	case stack.Generation != ref.Generation:
 		return &ending{v1alpha1.ReasonSuperseded, fmt.Sprintf("the spec of Stack %q was edited: generation was %d, is %d", ref.Name, ref.Generation, stack.Generation)}
 	case stack.Status.ObservedGeneration != stack.Generation:
 		// What the status says is of another spec.
 		return nil
-	case plan.Spec.Operation == v1alpha1.PlanOperationUpdate && touched(bound, stack):
+	case plan.Spec.Operation != v1alpha1.PlanOperationDestroy && touched(bound, stack):
 		return &ending{v1alpha1.ReasonSuperseded, fmt.Sprintf("there is a newer commit that touches the project: was %.12s, is %.12s", bound.Revision, stack.Status.ObservedRevision)}
 	case stack.Status.ConfigDigest != "" && stack.Status.ConfigDigest != bound.ConfigDigest:
 		return &ending{v1alpha1.ReasonSuperseded, configMoved}

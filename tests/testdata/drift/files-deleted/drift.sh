@@ -1,0 +1,1 @@
+rm "$WORLD/two.txt"

@@ -1,0 +1,1 @@
+echo changed by hand > "$WORLD/one.txt"

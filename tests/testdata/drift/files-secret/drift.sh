@@ -1,0 +1,1 @@
+echo another secret canary-by-hand > "$WORLD/one.txt"

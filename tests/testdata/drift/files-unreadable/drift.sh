@@ -1,0 +1,3 @@
+echo changed by hand > "$WORLD/one.txt"
+rm "$WORLD/two.txt"
+mkdir "$WORLD/two.txt"

@@ -1,0 +1,1 @@
+kubectl -n "$NAMESPACE" patch configmap settings -p '{"data":{"greeting":"hacked"}}'

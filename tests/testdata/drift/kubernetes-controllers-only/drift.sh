@@ -1,0 +1,1 @@
+kubectl -n "$NAMESPACE" rollout status deployment web --timeout=120s

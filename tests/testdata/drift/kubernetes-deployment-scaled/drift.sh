@@ -1,0 +1,1 @@
+kubectl -n "$NAMESPACE" scale deployment web --replicas=3

@@ -1,0 +1,1 @@
+kubectl -n "$NAMESPACE" patch configmap settings -p '{"metadata":{"labels":{"cost-center":"42"}}}'

@@ -1,0 +1,1 @@
+kubectl -n "$NAMESPACE" delete configmap settings
