@@ -159,11 +159,14 @@ var volatile = []struct {
 	{regexp.MustCompile(`"seed": "[^"]*"`), `"seed": "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="`},
 	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "00000000-0000-4000-8000-000000000000"},
 	{regexp.MustCompile(`pulumi-kubernetes-[0-9a-f]{8}`), "pulumi-kubernetes-00000000"},
+	{regexp.MustCompile(`from \$PATH at [^"\\\s]*/`), "from $$PATH at /opt/plangate/"},
+	{regexp.MustCompile(`"(time|creationTimestamp|lastTransitionTime|lastUpdateTime)":"[^"]*"`), `"$1":"2026-01-01T00:00:00Z"`},
 }
 
 func (b *bench) normalise(text []byte) []byte {
-	for place, name := range map[string]string{b.world: "/lab/world", b.cwd: "/lab/project", b.root: "/lab/root", b.lab: "/lab"} {
-		text = bytes.ReplaceAll(text, []byte(place), []byte(name))
+	// The longer ones first: root holds world and project.
+	for _, folder := range [][2]string{{b.world, "/lab/world"}, {b.cwd, "/lab/project"}, {b.root, "/lab/root"}, {b.lab, "/lab"}} {
+		text = bytes.ReplaceAll(text, []byte(folder[0]), []byte(folder[1]))
 	}
 	const unknown, kept = "04da6b54-80e4-46f7-96ec-b56ff0331ba9", "<unknown>"
 	text = bytes.ReplaceAll(text, []byte(unknown), []byte(kept))
