@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,24 +25,22 @@ func settled(w *world, action v1alpha1.DriftAction, files map[string]string) {
 	s.Spec.Drift = &v1alpha1.DriftSettings{Action: action}
 	w.create(s)
 	w.applied(w.plan())
-	w.look(v1alpha1.DriftNone)
+	w.look(v1alpha1.DriftNone, v1alpha1.DriftNoise) // the cluster's controllers write into what was made
 }
 
-// look asks for a look at the real resources and waits until it came to this.
-func (w *world) look(class v1alpha1.DriftClass) *v1alpha1.DriftStatus {
+// look asks for a look at the real resources and waits until it came to one of these.
+func (w *world) look(classes ...v1alpha1.DriftClass) {
 	w.t.Helper()
 	word := string(uuid.NewUUID())
 	w.annotate(w.stack(), v1alpha1.AnnotationCheckDrift, word)
-	var found *v1alpha1.DriftStatus
-	eventually(w.t, "a look that finds "+string(class), slow, func() error {
+	eventually(w.t, fmt.Sprintf("a look that finds %v", classes), slow, func() error {
 		s := w.stack()
-		found = s.Status.Drift
-		if found == nil || found.ObservedRequest != word || found.Operation != nil || found.Class != class {
+		found := s.Status.Drift
+		if found == nil || found.ObservedRequest != word || found.Operation != nil || !slices.Contains(classes, found.Class) {
 			return fmt.Errorf("the last look found %+v; %+v", found, meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionDrifted))
 		}
 		return nil
 	})
-	return found
 }
 
 // plans are all that there are.
