@@ -179,7 +179,7 @@ test-e2e: ## Run the demo and the tests on the real cluster (starts it; `make cl
 
 # A table at the end, case by case. With the test cluster up (KUBECONFIG set) its cases run too.
 .PHONY: drift
-drift: ## Run just the tests about drift: core, agent with the real Pulumi, API server
+drift: ## Run just the tests about drift, on all levels, and show case by case what happened
 	@PLANGATE_TEST_PATH=$$(hack/cache/path.sh pulumi pulumi-language-yaml pulumi-kubernetes); \
 	KUBEBUILDER_ASSETS=$$(hack/cache/path.sh kubernetes); \
 	export PLANGATE_TEST_PATH KUBEBUILDER_ASSETS; \
