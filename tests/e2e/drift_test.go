@@ -4,10 +4,13 @@
 package e2e
 
 import (
+	"cmp"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -162,13 +165,17 @@ resources:
         namespace: NAMESPACE
         annotations: {pulumi.com/skipAwait: "true"}
       spec:
-        replicas: 0
+        replicas: 1
         selector: {matchLabels: {app: idle}}
         template:
           metadata: {labels: {app: idle}}
           spec:
+            securityContext: {runAsNonRoot: true, runAsUser: 65535, seccompProfile: {type: RuntimeDefault}}
+            terminationGracePeriodSeconds: 1
             containers:
-              - {name: idle, image: "localhost/plangate/pause:dev"}
+              - name: idle
+                image: localhost/plangate/pause:dev
+                securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
 `, "NAMESPACE", w.namespace)}
 }
 
@@ -185,7 +192,7 @@ func TestWhatPeopleDoToRealObjectsIsTold(t *testing.T) {
 	w.looksLike("settings", "greeting", "by hand")
 	w.kubectl("delete", "configmap", "settings")
 	w.look(v1alpha1.DriftDeleted)
-	w.kubectl("scale", "deployment", "idle", "--replicas=1")
+	w.kubectl("scale", "deployment", "idle", "--replicas=2")
 	w.looksLike("idle", "replicas")
 }
 
@@ -207,4 +214,24 @@ func (w *world) looksLike(words ...string) {
 		}
 		return nil
 	})
+}
+
+// For PLANGATE_UNTOUCHED (a duration; absent: 45s) nobody but the cluster's own controllers touches what Pulumi made.
+func TestWhatOnlyItsControllersTouchShowsNoDrift(t *testing.T) {
+	t.Parallel()
+	duration, err := time.ParseDuration(cmp.Or(os.Getenv("PLANGATE_UNTOUCHED"), "45s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t)
+	settled(w, v1alpha1.DriftPlan, w.inCluster())
+	w.kubectl("wait", "--for=condition=Available", "--timeout=2m", "deployment/idle")
+	count := 0
+	for end := time.Now().Add(duration); time.Now().Before(end); count++ {
+		w.look(v1alpha1.DriftNone, v1alpha1.DriftNoise)
+		w.kubectl("delete", "pod", "-l", "app=idle", "--wait=false") // its controllers have something to do
+	}
+	if left := w.plans(); len(left) != 1 {
+		t.Errorf("after %d looks there are %d plans, want the first alone", count, len(left))
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/plangate/plangate/plans/drift"
 	"github.com/plangate/plangate/workspace"
 )
 
@@ -48,15 +49,47 @@ func BenchmarkPreviewAfterAConfigChange(b *testing.B) {
 	}
 }
 
-func (r *rig) barePreview(b *testing.B, salt, value string) time.Duration {
+// BenchmarkDriftCheck compares a check for drift through the agent, reading and report included, with a bare `pulumi preview
+// --refresh --save-plan` of the same stack, one after the other, and says how many checks a minute one workspace holds.
+func BenchmarkDriftCheck(b *testing.B) {
+	for _, resources := range []int{1, 100} {
+		b.Run(fmt.Sprintf("resources=%d", resources), func(b *testing.B) {
+			r := newRig(b, nil)
+			var yaml strings.Builder
+			for i := range resources {
+				fmt.Fprintf(&yaml, "  f%d:\n    type: files:File\n    properties: {path: DIR/out/f%d, content: \"${content}\"}\n", i, i)
+			}
+			commit := r.commit(map[string]string{"Pulumi.yaml": program(yaml.String())})
+			first := r.preview(commit, config("content", "v0"))
+			r.mustApply(commit, first, config("content", "v0"))
+			bare, through := make([]time.Duration, 0, b.N), make([]time.Duration, 0, b.N)
+			for range b.N {
+				bare = append(bare, r.barePreview(b, first.Salt, "v0", "--refresh"))
+				start := time.Now()
+				if result, report := r.check(commit, config("content", "v0")); result.Outcome != workspace.Succeeded || report.Class != drift.None {
+					b.Fatalf("%+v", result)
+				}
+				through = append(through, time.Since(start))
+			}
+			b.ReportMetric(float64(median(bare).Milliseconds()), "bare-ms")
+			b.ReportMetric(float64(median(through).Milliseconds()), "check-ms")
+			b.ReportMetric(float64(median(through))/float64(median(bare)), "ratio")
+			b.ReportMetric(float64(time.Minute)/float64(median(through)), "checks/minute")
+		})
+	}
+}
+
+func (r *rig) barePreview(b *testing.B, salt, value string, flags ...string) time.Duration {
 	b.Helper()
 	file := r.file("bare.yaml")
 	if err := os.WriteFile(file, []byte("encryptionsalt: "+salt+"\nconfig:\n  demo:content: "+value+"\n"), 0o600); err != nil {
 		b.Fatal(err)
 	}
 	start := time.Now()
-	cmd := exec.Command(lookIn(r.path(), "pulumi"), "preview", "-s", "organization/demo/dev", "--save-plan", r.file("bare.json"),
-		"--config-file", file, "--non-interactive", "--color", "never")
+	args := append([]string{
+		"preview", "-s", "organization/demo/dev", "--save-plan", r.file("bare.json"), "--config-file", file, "--non-interactive", "--color", "never",
+	}, flags...)
+	cmd := exec.Command(lookIn(r.path(), "pulumi"), args...)
 	cmd.Dir = r.file("repo")
 	cmd.Env = append(r.environ(), "PULUMI_BACKEND_URL=file://"+r.file("state"), "PULUMI_CONFIG_PASSPHRASE=correct horse",
 		"PULUMI_HOME="+r.file("barehome"), "HOME="+r.file("barehome"), "PULUMI_SKIP_UPDATE_CHECK=true",

@@ -44,9 +44,13 @@ func (r *rig) spoil(name, content string) {
 }
 
 // check runs a drift check, whatever comes of it, and reads it.
-func (r *rig) check(commit string) (*workspace.Result, drift.Report) {
+func (r *rig) check(commit string, change ...func(*workspace.Operation)) (*workspace.Result, drift.Report) {
 	r.t.Helper()
-	result := r.run(r.operation(workspace.DriftCheck, commit))
+	op := r.operation(workspace.DriftCheck, commit)
+	for _, c := range change {
+		c(op)
+	}
+	result := r.run(op)
 	failure := ""
 	if result.Outcome != workspace.Succeeded {
 		failure = result.Message
