@@ -93,7 +93,7 @@ func TestPrinterColumns(t *testing.T) {
 		cells         map[string]any
 	}{
 		"stacks": {
-			columns: []string{"Name", "Ready", "Status", "Plan", "Revision", "Age"},
+			columns: []string{"Name", "Ready", "Status", "Plan", "Drift", "Revision", "Age"},
 			wide:    []string{"Message"},
 			cells: map[string]any{
 				"Name": "web", "Ready": "False", "Status": "WaitingForApproval", "Plan": "web-1-01234567", "Revision": "0123456789ab", "Message": "say yes",
